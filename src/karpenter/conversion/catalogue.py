@@ -1,4 +1,4 @@
-"""The kind and version an object claims to be, and its route through the conversion."""
+"""The kind and version that an object states, and its route through the conversion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Route(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an object turned out to claim; the object is in the group that serves its kind."""
+    """The kind, version and route of an object, with its group corrected to the served one."""
 
     route: Route
     object: JsonObject
@@ -37,7 +37,7 @@ class Claim:
 
 _CORE, _AWS, _KWOK = labels.KARPENTER_DOMAIN, ec2_labels.DOMAIN, kwok_labels.DOMAIN
 _BUFFERS: Final = "autoscaling.x-k8s.io"
-_MISTAKEN_AWS: Final = "compute.k8s.aws"  # spread by tutorials; no server has ever served it
+_MISTAKEN_AWS: Final = "compute.k8s.aws"  # found in tutorials; no API server has ever served it
 _KINDS: Final[Mapping[tuple[str, str], Mapping[str, Route]]] = {
     (_CORE, "NodePool"): {"v1": Route.CURRENT, "v1beta1": Route.V1BETA1},
     (_CORE, "NodeClaim"): {"v1": Route.CURRENT, "v1beta1": Route.V1BETA1},
@@ -53,7 +53,7 @@ _OWN_GROUPS: Final = (_CORE, _AWS, _KWOK)
 
 
 def claim_of(obj: object) -> Claim:
-    """Find out what an object claims to be."""
+    """Determine the kind, version and route of an object."""
     if not isinstance(obj, Mapping):
         return _refused({}, FieldError(ErrorKind.TYPE_INVALID, (), "an object must be a map", obj))
     missing = [error for key in ("apiVersion", "kind") for error in _text_errors(obj, key)]
@@ -71,7 +71,7 @@ def claim_of(obj: object) -> Claim:
 
 
 def corrected_reference(obj: JsonObject) -> tuple[JsonObject, list[FieldWarning]]:
-    """Lead a v1beta1 reference to a class in the group of the tutorials to the real group."""
+    """Correct the group of a v1beta1 class reference that has the group of the tutorials."""
     node: Path = ("spec", "template", "spec") if obj.get("kind") == "NodePool" else ("spec",)
     path = (*node, "nodeClassRef", "apiVersion")
     written = section(obj, *map(str, path[:-1])).get("apiVersion")

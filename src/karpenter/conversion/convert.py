@@ -1,7 +1,7 @@
-"""Any mixture of manifests to v1, judged by the rules of v1.
+"""Conversion of any mixture of manifests to v1, validated by the rules of v1.
 
-Every input has one result at the same position: the objects it became, or its errors, with paths of
-the input. Nothing is filled in beyond what the user wrote and what conversion must add.
+Every input has one result at the same position: the objects it was converted to, or its errors,
+with paths of the input. No defaults are filled in beyond what conversion must add.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ _FROM_PROVISIONER: Final = Origins.moved({_CLASS_KUBELET: KUBELET})
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one input; with errors it became nothing."""
+    """The result for one input; with errors there are no objects."""
 
     objects: list[JsonObject] = field(default_factory=list)
     skipped: bool = False
@@ -58,7 +58,7 @@ _NO_OPTIONS: Final = Options()
 
 
 def convert_all(items: Sequence[Mapping[str, Any]], options: Options = _NO_OPTIONS) -> Conversion:
-    """Convert manifests together; what belongs together may refer to each other."""
+    """Convert manifests together, since they may refer to each other."""
     taken = [take_in(index, obj) for index, obj in enumerate(items)]
     produced = _produced(taken, options)
     for one in produced:
@@ -90,7 +90,7 @@ def _produced(items: Sequence[Item], options: Options) -> list[Produced]:
 
 
 def _made_alone(item: Item, family: Family) -> list[Produced]:
-    """Convert what needs no other object to be converted."""
+    """Convert an item whose conversion depends on no other object."""
     match item.route:
         case Route.CURRENT:
             return [_current(item)]
@@ -131,7 +131,7 @@ def _manifest(obj: JsonObject, *, namespaced: bool = False) -> JsonObject:
 
 
 def _beta_warnings(obj: JsonObject) -> Iterable[FieldWarning]:
-    """Point out what a NodePool says that v1 takes differently."""
+    """Warn about fields of a NodePool whose meaning differs in v1."""
     if section(obj, *_TEMPLATE, "resources"):
         why = "was dropped: a NodePool asks for no resources of its own"
         yield FieldWarning((*_TEMPLATE, "resources"), why)
@@ -144,7 +144,7 @@ def _beta_warnings(obj: JsonObject) -> Iterable[FieldWarning]:
 
 
 def _expiries(produced: Iterable[Produced]) -> dict[str, str]:
-    """Return when the nodes of each NodePool expire, where it says so."""
+    """Return the ``expireAfter`` of each NodePool that states one."""
     expiries = {}
     for one in produced:
         expiry = section(one.object, *_TEMPLATE).get("expireAfter")

@@ -1,7 +1,7 @@
 """A produced object together with a record of where each of its parts came from.
 
-A produced v1 object is judged by v1 rules, but its author knows only the file they wrote; so
-every finding is mapped back to the field of the input that caused it.
+A produced v1 object is validated by v1 rules, but the user has only the input file; so every
+finding is mapped back to the field of the input that caused it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from karpenter.api.meta import JsonObject
 class Origin:
     """The input path a produced part came from.
 
-    ``reshaped`` says that the parts below have no one-to-one counterpart in the input.
+    ``reshaped``: the parts below have no one-to-one counterpart in the input.
     """
 
     path: Path
@@ -24,7 +24,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Produced path -> origin; a path nothing is said about follows its nearest ancestor."""
+    """Produced path -> origin; a path without an entry follows its nearest ancestor."""
 
     entries: Mapping[Path, Origin] = field(default_factory=dict)
 
@@ -41,15 +41,15 @@ class Origins:
 
     @staticmethod
     def moved(entries: Mapping[Path, Path]) -> "Origins":
-        """Describe parts that were moved as they are."""
+        """The origins of parts that were moved unchanged."""
         return Origins({path: Origin(source) for path, source in entries.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What became of one input, and what was noticed on the way (in paths of the input).
+    """The object made from one input, with findings in paths of the input.
 
-    The object is None where nothing could be produced; the errors then say why.
+    The object is None where nothing could be produced; the errors then give the reason.
     """
 
     object: JsonObject | None
@@ -68,7 +68,7 @@ def trace(path: Path, steps: Sequence[Origins]) -> Origin:
 
 
 def led_back(error: FieldError, steps: Sequence[Origins]) -> FieldError:
-    """Return the error at the path its author wrote; the v1 field is named where it differs."""
+    """Return the error at the path of the input; the v1 field is named where it differs."""
     origin = trace(error.path, steps)
     produced, detail = render_path(error.path), error.detail
     if not origin.reshaped:
@@ -80,5 +80,5 @@ def led_back(error: FieldError, steps: Sequence[Origins]) -> FieldError:
 
 
 def warning_led_back(warning: FieldWarning, steps: Sequence[Origins]) -> FieldWarning:
-    """Return the warning at the path its author wrote."""
+    """Return the warning at the path of the input."""
     return replace(warning, path=trace(warning.path, steps).path)

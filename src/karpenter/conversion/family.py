@@ -1,7 +1,7 @@
 """Provisioners, the node classes they use, and the NodePools they become: converted together.
 
-A Provisioner may describe its class inline, and it brings kubelet settings that now belong to the
-class; so what becomes of a class is known only once all its users are.
+A Provisioner may describe its class inline, and it has kubelet settings that belong to the class in
+v1; so the result for a class depends on all Provisioners that use it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from karpenter.model import labels
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options for what the manifests do not say."""
+    """Options for values that the manifests do not state."""
 
     node_role: str | None = None
     instance_profile: str | None = None
@@ -44,24 +44,24 @@ class Options:
     default_node_class: str | None = None
     ignore_defaults: bool = False
     legacy_defaults: Profile = "late"
-    # By AWSNodeTemplate: kubelet settings that its node class has and other NodePools count on
+    # AWSNodeTemplate -> kubelet settings of its node class that other NodePools rely on
     kept_kubelets: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Produced:
-    """A v1 object, whose it is, and how its parts lead back to the input."""
+    """A v1 object, the item it was made from, and the origins of its parts."""
 
     item: Item
     object: JsonObject
     steps: tuple[Origins, ...]
     kubelet_from: Item | None = None  # the Provisioner whose settings the class carries
-    is_copy: bool = False  # the rest of it is judged where it was copied from
+    is_copy: bool = False  # of another class, which is validated; here only name and kubelet are
 
 
 @dataclass(frozen=True, slots=True)
 class _User:
-    """A Provisioner on its way to a NodePool."""
+    """A Provisioner that is being converted to a NodePool."""
 
     item: Item
     source: ClassSource
@@ -69,7 +69,7 @@ class _User:
 
 
 def from_draft(item: Item, draft: Draft) -> list[Produced]:
-    """Take over what a conversion made of an item."""
+    """Report the findings of a draft on its item, and return its object."""
     item.blame(draft.errors)
     item.remark(draft.warnings)
     if draft.object is None:
@@ -78,7 +78,7 @@ def from_draft(item: Item, draft: Draft) -> list[Produced]:
 
 
 def report_kept_kubelet(item: Item, kubelet: Mapping[str, Any], path: Path) -> None:
-    """Judge kubelet settings that are kept in an annotation, where no other rule checks them."""
+    """Validate kubelet settings that are kept in an annotation, where no other rule checks them."""
     problems = kubelet_problems(reserving_text(kubelet), path, family="")
     item.blame(problem.error for problem in problems)
     moving = (
@@ -97,7 +97,7 @@ class Family:
     pool_references: set[str] = field(default_factory=set)  # classes that NodePools refer to
 
     def add_class(self, item: Item, produced: Sequence[Produced]) -> None:
-        """Take note of a class that Provisioners may refer to."""
+        """Register a class that Provisioners may refer to."""
         self.classes.setdefault(item.name, []).extend(produced)
 
     def add_template(self, item: Item) -> list[Produced]:
@@ -112,7 +112,7 @@ class Family:
         return produced
 
     def provision(self, items: Iterable[Item]) -> list[Produced]:
-        """Convert Provisioners; settings for a class that was noted are put into it."""
+        """Convert Provisioners; kubelet settings for a registered class are put into it."""
         users = [self._user(item) for item in items]
         assignments = assign(
             (

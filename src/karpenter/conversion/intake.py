@@ -1,4 +1,4 @@
-"""Reading one object: what it claims to be, its well-typed part, and that part in today's keys."""
+"""Reading one object: its kind and version, its well-typed part, and that part in current keys."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ _PROVIDER: Final[Path] = ("spec", "provider")
 
 @dataclass(slots=True)
 class Item:
-    """One input object on its way; findings are in paths of the input."""
+    """One input object during conversion; findings are in paths of the input."""
 
     index: int
     route: Route
@@ -42,7 +42,7 @@ class Item:
         return name if isinstance(name, str) else ""
 
     def written(self, path: Path) -> Path:
-        """Lead a path of ``object`` back to the input."""
+        """Map a path of ``object`` back to the input."""
         return trace(path, self.steps).path
 
     def blame(self, errors: Iterable[FieldError]) -> None:
@@ -58,7 +58,7 @@ class Item:
 
 
 def take_in(index: int, obj: object) -> Item:
-    """Take one object in."""
+    """Read one object and determine its route."""
     problem = unreadable(obj)
     if problem is not None:
         return Item(index, Route.REFUSED, {}, errors=[problem])
@@ -80,7 +80,7 @@ def take_in(index: int, obj: object) -> Item:
 
 
 def _rewrite(item: Item) -> None:
-    """Rename the keys of an object of another API; without any it is ignored."""
+    """Rename the keys of an object of another API; an object without renamed keys is ignored."""
     if not _rename(item).changes:
         item.is_skipped = True
         why = f"{item.kind} is not a Karpenter object and carries no renamed key: left out"
@@ -142,5 +142,5 @@ def _below_provider(reading: Reading) -> Origins:
 
 
 def _below(path: Path) -> Path:
-    """Lead a path of the template's spec to the inline provider."""
+    """Map a path of the template's spec to the inline provider."""
     return (*_PROVIDER, *path[1:])

@@ -3,7 +3,7 @@
 A key counts only where it has a meaning: labels of nodes and of Karpenter's own kinds, node
 selectors, node affinity and topology keys of pods, annotations everywhere, tags of node classes,
 taints and conditions of stored nodes. Labels of pods are left alone, because workloads and
-services select by them; so are tolerations, because old and new taints may live side by side.
+services select by them; so are tolerations, because nodes with old and new taints may coexist.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ RENAMED_TAGS: Mapping[str, str] = {
     labels.PROVISIONER_NAME: labels.NODEPOOL,
     ec2_labels.MANAGED_BY_TAG: ec2_labels.EKS_CLUSTER_NAME_TAG,
 }
-# Key -> why nothing takes its place
+# Key -> why it has no replacement
 GONE: Mapping[str, str] = {
     labels.PROVISIONER_HASH: f"{labels.NODEPOOL_HASH} is computed anew",
     ec2_labels.NODE_TEMPLATE_HASH: f"{ec2_labels.NODE_CLASS_HASH} is computed anew",
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """An object in today's keys, and what that took."""
+    """An object in current keys, and the changes made."""
 
     object: JsonObject
     changes: tuple[Change, ...]
@@ -88,7 +88,7 @@ def rename_keys(obj: Mapping[str, Any]) -> Renamed:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a part stands in the input and where it will stand in the result."""
+    """The path of a part in the input and in the result."""
 
     was: Path = ()
     now: Path = ()
@@ -212,7 +212,7 @@ class _Renaming:
     def _items(
         self, value: Any, place: _Place, rewrite: Callable[[Any, _Place, list[Any]], Any]
     ) -> Any:
-        """Rewrite the items of a list, leaving out those that become ``_DROPPED``."""
+        """Rewrite the items of a list, omitting those that become ``_DROPPED``."""
         if not isinstance(value, list):
             return value
         result: list[Any] = []
@@ -238,7 +238,7 @@ class _Renaming:
             return self._selecting(item, place, siblings)
         key = item["key"]
         if all(map(_selects_gone_label, siblings)):
-            # A term without expressions would match no node at all, so it stays as it is.
+            # Without its last expression the term would match no node at all, so it is kept.
             why = f"no node carries {key} any more; remove or replace the term"
             self.warnings.append(FieldWarning(place.was, why))
             return item
@@ -246,7 +246,7 @@ class _Renaming:
         return _DROPPED
 
     def _selecting(self, item: Any, place: _Place, siblings: list[Any]) -> Any:
-        """Rename the key of a requirement; one that is there already is not repeated."""
+        """Rename the key of a requirement; it is dropped if the same one is there already."""
         key = item.get("key") if isinstance(item, Mapping) else None
         new = RENAMED_LABELS.get(key) if isinstance(key, str) else None
         if new is None:
@@ -380,7 +380,7 @@ _CORE_PLACES: Mapping[str, _Places] = {
         ),
     ),
 }
-# Of every other kind: workloads of all makers keep their pod template in one of these places
+# Of every other kind: custom workloads keep their pod template in one of these places
 _OTHER_PLACES: _Places = (
     _ANNOTATIONS,
     (("spec", "template"), _Renaming.pod),

@@ -1,7 +1,7 @@
 """The AWS fields of an AWSNodeTemplate, or of a Provisioner's inline provider, as an EC2NodeClass.
 
-The fields are first brought into the shape of a v1beta1 class, which knows the same AMI families;
-the step from there to v1 is shared with the classes that were written so.
+The fields are first converted to a v1beta1 class, which has the same AMI families; the step from
+there to v1 is shared with v1beta1 input.
 """
 
 import re
@@ -27,7 +27,7 @@ _WITHOUT_OPTIONS: Final = {
     "httpPutResponseHopLimit": 2,
     "httpTokens": "required",
 }
-# Where the options were given in part, EC2 and not Karpenter filled in the rest.
+# The defaults of EC2, which applied where the options were given in part; else Karpenter's did.
 _WITH_SOME_OPTIONS: Final = {
     **_WITHOUT_OPTIONS,
     "httpPutResponseHopLimit": 1,
@@ -50,7 +50,7 @@ _LAUNCH_TEMPLATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodeDefaults:
-    """What nodes are where the manifest does not say: their role or profile, and their images."""
+    """Defaults for a manifest without them: role or instance profile, and AMI family."""
 
     role: str | None = None
     instance_profile: str | None = None
@@ -194,6 +194,6 @@ def _device(build: _Build, device: Any, path: Path) -> Any:
 
 
 def _whole_size(amount: int) -> str:
-    """Round up to whole Gi, or to whole G where v1 has no more Gi to offer."""
+    """Round up to whole Gi, or to whole G beyond the largest Gi that v1 accepts."""
     in_gi = -(-amount // 2**30)
     return f"{in_gi}Gi" if in_gi <= _MOST_GI else f"{-(-amount // 10**9)}G"

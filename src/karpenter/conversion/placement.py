@@ -1,4 +1,4 @@
-"""Which node class each Provisioner gets, so that it keeps its kubelet settings.
+"""The assignment of node classes to Provisioners, such that each keeps its kubelet settings.
 
 Kubelet settings belonged to the Provisioner and belong to the node class now. Provisioners with
 different settings can therefore no longer share one class: the first of them by name keeps it,
@@ -15,7 +15,7 @@ from karpenter.conversion.values import compact_json
 
 
 class Carrier(Enum):
-    """What carries the kubelet settings of a Provisioner into v1."""
+    """Which v1 object holds the kubelet settings of a Provisioner."""
 
     NOTHING = "there are none, or the class has them already"
     CLASS = "the class itself, which this Provisioner gives them to"
@@ -35,9 +35,9 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class KnownClass:
-    """A class that is converted along.
+    """A class among the inputs.
 
-    One that ``is_settled`` keeps the kubelet settings it has, also if that is none. Another keeps
+    One that ``is_settled`` keeps its kubelet settings, also if it has none. Another keeps
     ``kubelet``, if there is any, for the pools that use it already.
     """
 

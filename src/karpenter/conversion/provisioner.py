@@ -1,8 +1,8 @@
 """A v1alpha5 Provisioner as a v1 NodePool.
 
-The node class it uses is chosen elsewhere: this module says what the Provisioner asks for (a
-class by name, one described inline, or none), which kubelet settings it brings, and what its
-NodePool is once the class has a name.
+The node class it uses is chosen elsewhere: this module determines what the Provisioner refers to (a
+class by name, an inline provider, or none), its kubelet settings, and its NodePool once the class
+has a name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ PROVIDER_REF: Final[Path] = ("spec", "providerRef")
 KUBELET: Final[Path] = ("spec", "kubeletConfiguration")
 
 _RESERVED: Final = ("systemReserved", "kubeReserved")
-_LONGEST: Final = (2**63 - 1) // 10**9  # v1 counts a duration in nanoseconds, in 64 bits
+_LONGEST: Final = (2**63 - 1) // 10**9  # v1 stores a duration as 64-bit nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Kubelet:
 
 
 def class_source(provisioner: Mapping[str, Any], default_class: str | None) -> ClassSource:
-    """Find out which node class a Provisioner wants."""
+    """Determine which node class a Provisioner refers to."""
     spec = present(section(provisioner, "spec"))
     reference, provider = section(spec, "providerRef"), section(spec, "provider")
     inline = present(without(provider, "apiVersion", "kind"))
@@ -117,7 +117,7 @@ def node_pool_of(
 ) -> Draft:
     """Convert a Provisioner to the NodePool of the same name on the class ``class_name``.
 
-    ``kept_kubelet`` are settings no class could take; an annotation carries them.
+    ``kept_kubelet`` are settings that no class could take; an annotation keeps them.
     """
     spec = present(section(provisioner, "spec"))
     errors = [*_ttl_errors(spec), *_requirement_errors(spec)]
@@ -163,13 +163,13 @@ def _disruption(spec: Mapping[str, Any]) -> JsonObject:
     if section(spec, "consolidation").get("enabled") is True:
         return {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
     emptiness = spec.get("ttlSecondsAfterEmpty")
-    # Without either setting nodes were left alone; v1 would consolidate if nothing were said.
+    # Without either setting nodes were not disrupted; the default of v1 would consolidate them.
     wait = NEVER if emptiness is None else _seconds(emptiness)
     return {"consolidationPolicy": "WhenEmpty", "consolidateAfter": wait}
 
 
 def _seconds(count: Any) -> str:
-    """Write a count of seconds; one out of bounds was reported and must not be refused again."""
+    """Write a count of seconds, clamped: one out of bounds has been reported already."""
     return f"{min(max(int(count), 0), _LONGEST)}s"
 
 

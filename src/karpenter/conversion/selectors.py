@@ -21,7 +21,7 @@ MOST_TERMS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms a selector stands for, and what was noticed on the way."""
+    """The terms of a selector, and the findings of its conversion."""
 
     terms: list[JsonObject]
     errors: Sequence[FieldError] = ()
@@ -75,7 +75,7 @@ def _all_of(selector: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
 
 
 def _values(text: Any) -> list[str]:
-    """Split a comma list; one of blanks alone stays, for the v1 rules to refuse."""
+    """Split a comma list; one of blanks alone is kept, for the v1 rules to refuse."""
     parts = [part.strip() for part in str(text).split(",")]
     return list(dict.fromkeys(part for part in parts if part)) or [""]
 

@@ -1,7 +1,7 @@
 """Reading an object by the schema of the version it names, so that conversion can rely on types.
 
-Whatever has the wrong type is reported and cut out, and the rest goes on: one run then names all
-mistakes of a file. Unknown fields are dropped with a warning, as an API server would drop them.
+A value of the wrong type is reported and cut out, and the rest is converted: one run then reports
+all mistakes of a file. Unknown fields are dropped with a warning, as an API server would drop them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _NESTED_LIMITS: Final = ("spec", "limits", "resources")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The well-typed part of an object, and what was wrong with the rest."""
+    """The well-typed part of an object, and the errors of the rest."""
 
     object: JsonObject
     origins: Origins
@@ -53,7 +53,7 @@ def read(obj: Mapping[str, Any], version: CompiledVersion) -> Reading:
 
 
 def unreadable(obj: object) -> FieldError | None:
-    """Say why an object is no JSON of a sensible depth, if it is not."""
+    """Why an object is not JSON, or nested too deeply; None when it is neither."""
     pending: list[tuple[object, Path]] = [(obj, ())]
     while pending:
         value, path = pending.pop()
@@ -72,12 +72,12 @@ def unreadable(obj: object) -> FieldError | None:
 
 
 def concerns(path: Path, cut: Iterable[Path]) -> bool:
-    """Whether a finding at ``path`` may only be there because something was cut out."""
+    """Whether a finding at ``path`` may be a consequence of a part that was cut out."""
     return any(is_below(path, gone) or is_below(gone, path) for gone in cut)
 
 
 def _without_null_fields(value: Any, node: Node) -> Any:
-    """Drop fields that hold null, which stands for absent; entries of free maps are no fields."""
+    """Drop fields that are null, which means absent; entries of free maps are kept."""
     if isinstance(value, list) and node.items is not None:
         return [_without_null_fields(item, node.items) for item in value]
     if not isinstance(value, Mapping):
@@ -100,7 +100,7 @@ def _unknown_fields(paths: Iterable[Path], schema: Node) -> Iterable[FieldWarnin
 
 
 def _without_parts(value: Any, gone: set[Path]) -> tuple[Any, dict[Path, Path]]:
-    """Cut paths out; the second result says where list items were that moved up."""
+    """Cut paths out; the second result maps moved list items to their old paths."""
     moved: dict[Path, Path] = {}
 
     def rest(part: Any, was: Path, now: Path) -> Any:

@@ -1,8 +1,8 @@
 """NodePool, NodeClaim and EC2NodeClass between v1beta1 and v1, both ways.
 
-What v1 cannot express is kept in annotations, so a round trip from v1beta1 through v1 loses
-nothing. What v1beta1 cannot express is lost on the way down, or becomes a value that v1beta1
-refuses, so that an old client cannot write a misunderstanding back.
+What v1 cannot express is kept in annotations, so a round trip from v1beta1 through v1 is lossless.
+What v1beta1 cannot express is lost in ``down``, or becomes a value that v1beta1 refuses, so that an
+old client cannot write a wrong value back.
 """
 
 import json
@@ -40,7 +40,7 @@ _TEMPLATE: Final = ("spec", "template", "spec")
 
 
 def up(obj: Mapping[str, Any], pool_expiry: PoolExpiry = lambda _: None) -> JsonObject:
-    """Convert a v1beta1 object to v1; ``pool_expiry`` is asked when it is a NodeClaim."""
+    """Convert a v1beta1 object to v1; ``pool_expiry`` is called for a NodeClaim."""
     match obj.get("kind"):
         case "NodePool":
             return node_pool_up(obj)
@@ -67,7 +67,7 @@ def down(obj: Mapping[str, Any]) -> JsonObject:
 
 
 def origins_of(obj: Mapping[str, Any]) -> Origins:
-    """Say where the parts of ``up(obj)`` come from."""
+    """The origins of the parts of ``up(obj)``."""
     match obj.get("kind"):
         case "NodePool":
             return Origins.moved(
@@ -122,7 +122,7 @@ def node_pool_down(pool: Mapping[str, Any]) -> JsonObject:
 
 
 def node_claim_up(claim: Mapping[str, Any], pool_expiry: PoolExpiry) -> JsonObject:
-    """Convert a NodeClaim to v1; it expires as its NodePool says."""
+    """Convert a NodeClaim to v1, with the ``expireAfter`` of its NodePool."""
     node, kept = _node_spec_up(section(claim, "spec"), resources_too=False)
     pool = section(claim, "metadata", "labels").get(labels.NODEPOOL)
     known = pool_expiry(pool) if isinstance(pool, str) else None
@@ -175,7 +175,7 @@ def _node_spec_down(spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> 
     reference = spec.get("nodeClassRef")
     if isinstance(reference, Mapping):
         original = _json_object(annotations.get(labels.KEPT_NODE_CLASS_REF))
-        # An annotation from before the reference was edited must not bring the old class back.
+        # If the reference was edited since, the annotation is outdated and ignored.
         is_current = original is not None and _reference_up(original) == reference
         node["nodeClassRef"] = original if is_current else without(reference, "group")
     return node
@@ -198,7 +198,7 @@ def _disruption_up(disruption: Any) -> Any:
     if isinstance(policy, str):
         result["consolidationPolicy"] = _UNDERUTILIZED.get(policy, policy)
     if disruption.get("consolidateAfter") is None:
-        # Some v1 schemas demand it once there is a disruption block.
+        # Some v1 schemas require it in a disruption block.
         result["consolidateAfter"] = "0s"
     return result
 
@@ -209,7 +209,7 @@ def _disruption_down(disruption: Mapping[str, Any], expiry: object) -> JsonObjec
     if policy in (None, "WhenEmptyOrUnderutilized"):
         if policy is not None:
             result["consolidationPolicy"] = "WhenUnderutilized"
-        # v1beta1 takes no other wait than "Never" with this policy.
+        # v1beta1 accepts only "Never" with this policy.
         if disruption.get("consolidateAfter") != NEVER:
             result.pop("consolidateAfter", None)
     if isinstance(disruption.get("budgets"), list):
@@ -223,7 +223,7 @@ def _disruption_down(disruption: Mapping[str, Any], expiry: object) -> JsonObjec
 
 
 def _json_object(text: object) -> JsonObject | None:
-    """Read back what an annotation keeps; one that users broke counts as absent."""
+    """Decode the JSON of an annotation; an invalid one counts as absent."""
     if not isinstance(text, str):
         return None
     try:

@@ -48,7 +48,7 @@ _NEW_IN_V1: Final = (
     "networkInterfaces",
     "placementGroupSelector",
 )
-# What the Ubuntu annotation lists: each thing that was done to express the family in v1
+# Values of the Ubuntu annotation: the changes that express the family in v1
 _FAMILY, _DEVICES, _INCOMPATIBLE = "amiFamily", "blockDeviceMappings", "incompatible"
 
 
@@ -92,14 +92,14 @@ def node_class_down(node_class: Mapping[str, Any]) -> JsonObject:
 
 
 def node_class_origins(node_class: Mapping[str, Any]) -> Origins:
-    """Say where the parts of ``node_class_up(node_class)`` come from."""
+    """The origins of the parts of ``node_class_up(node_class)``."""
     if items(node_class, "spec", _TERMS):
         return Origins()
     return Origins({("spec", _TERMS): Origin(("spec", "amiFamily"), reshaped=True)})
 
 
 def image_warnings(node_class: Mapping[str, Any]) -> list[FieldWarning]:
-    """Say what the author of a converted (v1) class should know about its images."""
+    """Warnings about the images of a converted (v1) class."""
     alias = next((term.get("alias") for term in items(node_class, "spec", _TERMS)), None)
     found = []
     if isinstance(alias, str) and alias.startswith("al2@"):
@@ -148,7 +148,7 @@ def _ubuntu_root() -> JsonObject:
 
 
 def _alias_of(spec: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the v1beta1 family and the version of the alias, if the images come by one."""
+    """Return the v1beta1 family and the version of the alias, if a term has one."""
     for term in items(spec, _TERMS):
         alias = term.get("alias") if isinstance(term, Mapping) else None
         if isinstance(alias, str):

@@ -48,7 +48,7 @@ def less(value: Any, path: Path, *keys: str) -> Any:
 
 
 def present(value: Mapping[str, Any]) -> JsonObject:
-    """Return ``value`` less the keys that hold null, which stands for absent."""
+    """Return ``value`` without the keys that are null, which means absent."""
     return {key: part for key, part in value.items() if part is not None}
 
 
@@ -61,7 +61,7 @@ def kept_metadata(obj: Mapping[str, Any], *, namespaced: bool = False) -> JsonOb
 
 
 def compact_json(value: object) -> str:
-    """Write a value as one short line that is equal for equal values."""
+    """Write a value as one line of canonical JSON, equal for equal values."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
