@@ -1,4 +1,4 @@
-"""The one way in which reading a manifest fails: a sentence with the file, line and column."""
+"""The only error of reading a manifest: a sentence with the file, line and column."""
 
 
 class ManifestError(Exception):

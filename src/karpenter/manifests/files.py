@@ -1,7 +1,7 @@
 """The manifests named on a command line: files, folders and standard input.
 
-Every problem is a ``ManifestError`` of its own; one unreadable file does not hide what is wrong
-with the next. Files come in the order in which they were named, those of a folder by name.
+Every problem is a ``ManifestError`` of its own; one unreadable file does not hide the errors of the
+next. Files are read in the order in which they were named, those of a folder by name.
 """
 
 import errno
@@ -84,7 +84,7 @@ def _bounded(stream: BinaryIO, name: str) -> bytes:
     """Read a stream, but no more of it than one byte beyond the limit."""
     head = stream.read(_HEAD)
     limit = size_limit(head)
-    if stream.seekable():  # the head is read again, as to prepend it would copy everything
+    if stream.seekable():  # read the head again: prepending it would copy the whole content
         stream.seek(-len(head), io.SEEK_CUR)
         head = b""
     data = head + stream.read(limit + 1 - len(head))
@@ -114,7 +114,7 @@ def _files(name: str, *, recursive: bool) -> Sequence[Path | None]:
 
 
 def _walk(folder: Path, *, recursive: bool, seen: set[Path]) -> Iterator[Path]:
-    """Yield the manifests of a folder by name, hidden ones left out, each real folder once."""
+    """Yield the manifests of a folder by name, without hidden ones; each real folder once."""
     real = folder.resolve()
     if real in seen:
         return

@@ -1,11 +1,11 @@
-"""The items of a List in JSON, each decoded when it is asked for.
+"""The items of a List in JSON, decoded lazily.
 
 A dump of a cluster is one List of ten thousands of objects. All of its text is read here, but only
 the text of each item is kept, not its values: a wire model can be decoded from the text, and the
 values of an item, which take several times the memory, are needed only where it has a problem.
 
 Nothing is refused here. A text that is anything but an ordinary List, that sets a key twice or
-nests too deeply, is left to ``jsontext``, which says what is wrong and where.
+nests too deeply, is left to ``jsontext``, which reports what is wrong and where.
 """
 
 import re
@@ -19,16 +19,16 @@ from karpenter.manifests import limits
 from karpenter.manifests.scalars import ScalarError, json_number
 
 _OBJECT_FIRST: Final = re.compile(rb"[ \t\r\n]*(?=\{)")
-# What a server and kubectl begin an object with
+# The first fields of an object as API servers and kubectl write it
 _USUAL_HEAD: Final = re.compile(
     rb'\{\s*"apiVersion":\s*"([a-z0-9./]+)",\s*"kind":\s*"([A-Za-z0-9]+)"\s*[,}]'
 )
-# Both are small enough for the caches of a core, which are faster than memory
+# Both are small enough for the CPU caches
 _CHUNK: Final = 20  # items whose values are in memory at a time
 _SLICE: Final = 2**18  # bytes that are searched at a time
 _AROUND: Final = 2  # levels that the List and its list of items add to those of an item
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG_NUMBER: Final = b"0" * 19  # fewer digits fit into 64 bits
+_LONG_NUMBER: Final = b"0" * 19  # an integer with fewer digits fits into 64 bits
 _ONE_KIND: Final = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'{}[]"'))
 
@@ -38,10 +38,9 @@ Decode: TypeAlias = Callable[[msgspec.Raw], Any]
 class Item(msgspec.Struct, frozen=True, gc=False):
     """The text of one object in a List.
 
-    ``common`` is what a typed list says once for all of its items. A decoder of the text reads a
-    number with a fraction or an exponent otherwise than the reader of manifests does, to which
-    ``1.0`` is 1; so ``has_fractions`` tells whether there is one. ``made`` is what the caller has
-    made of it.
+    ``common`` holds the fields that a typed list states once for all of its items. msgspec decodes
+    ``1.0`` to a float, the reader of manifests to the integer 1; so ``has_fractions`` records
+    whether there is a number with a fraction or an exponent. ``made`` is the maker's result.
     """
 
     text: msgspec.Raw
@@ -53,29 +52,29 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def value(self) -> dict[str, Any]:
-        """The object as plain values, made anew whenever they are asked for."""
+        """The object as plain values, decoded again at each access."""
         return {**self.common, **_decode(self.text)}
 
 
 class KindMaker(Protocol):
-    """Makes something of the objects of one kind, from a type that holds all they say."""
+    """Makes results of the objects of one kind, from a type that holds all of their fields."""
 
     @property
     def decode(self) -> Decode:
-        """What decodes the text of an object into a value that is encoded to the same.
+        """Decodes the text of an object to a value that encodes to equivalent text.
 
         It may raise any error of msgspec; the object is then read into plain values.
         """
 
     def made(self, text: msgspec.Raw, value: Any) -> object:
-        """Return what to keep of an object, from its text and what was decoded."""
+        """Return the result for an object, from its text and the decoded value."""
 
 
 class Maker(Protocol):
-    """Makes something of objects while they are read."""
+    """Makes results of objects while they are read."""
 
     def of_kind(self, api_version: object, kind: object) -> KindMaker | None:
-        """Return what makes something of the objects of a kind, if anything does."""
+        """Return the maker for a kind, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +100,17 @@ def split(data: bytes, maker: Maker | None = None) -> Items | None:
 
 
 def common_of(api_version: object, kind: object) -> dict[str, Any] | None:
-    """Return what the items of a List need not say themselves; None for what is no List."""
+    """Return the fields that a List states for all of its items; None if it is not a List."""
     if kind == "List" and api_version == "v1":
         return {}
     if not (isinstance(kind, str) and kind.endswith("List")):
         return None
-    # The API server leaves out what all items of a typed list have in common.
+    # In a typed list the API server omits apiVersion and kind of the items.
     return {"apiVersion": api_version, "kind": kind.removesuffix("List")}
 
 
 class _Head(msgspec.Struct, rename="camel", gc=False):
-    """What an object is; anything may stand where its kind should."""
+    """The apiVersion and kind of an object, which may be of any type."""
 
     api_version: Any = msgspec.UNSET
     kind: Any = msgspec.UNSET
@@ -123,12 +122,12 @@ class _Envelope(_Head, forbid_unknown_fields=True, kw_only=True, gc=False):
 
 
 class _NotOrdinaryError(ValueError):
-    """The text has to be read in the other way."""
+    """The text has to be read by ``jsontext``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What items say they are, and what makes something of them."""
+    """The apiVersion and kind of items, with their maker."""
 
     api_version: object
     kind: object
@@ -136,7 +135,7 @@ class _Kind:
 
 
 class _Decoded(msgspec.Struct, frozen=True, gc=False):
-    """One item, and a value that is encoded to what its text says."""
+    """One item, and a value that encodes to equivalent text."""
 
     text: msgspec.Raw
     kind: _Kind
@@ -152,8 +151,8 @@ class _Reading:
         self._maker = maker
         self._common: Mapping[str, Any] = {}
         self._kinds: dict[bytes, _Kind] = {}  # by what their texts begin with
-        self._quotes = 0  # that the values are written with
-        self._count = 0  # of values, at least
+        self._quotes = 0  # quotes in the encoded values
+        self._count = 0  # a lower limit of the number of values
         self._fractions = 0  # numbers with a fraction or an exponent, so far
         self._decode_any = msgspec.json.Decoder(float_hook=self._number).decode
 
@@ -170,7 +169,7 @@ class _Reading:
             self._check([each.value for each in found], limits.MAX_DEPTH - _AROUND)
             for each in found:
                 yield self._item(each)
-        # Of a key that is set twice the text has both, and the values have one
+        # A key that is set twice is in the text twice and in the values once, so the counts differ
         if self._quotes != sum(map(_quotes, _slices(data))):
             raise _NotOrdinaryError
 
@@ -180,7 +179,7 @@ class _Reading:
             try:
                 return _Decoded(text, kind, kind.maker.decode(text))
             except (ValueError, RecursionError):
-                pass  # it may still be read, if only without a type
+                pass  # decoded without a type below
         before = self._fractions
         value = self._decode_any(text)
         if type(value) is not dict:
@@ -220,9 +219,9 @@ class _Reading:
         if self._count > limits.MAX_JSON_VALUES:
             raise _NotOrdinaryError
         if _LONG_NUMBER in written.translate(_DIGITS):
-            _pack(values)  # raises an OverflowError where it is a number and no text
+            _pack(values)  # raises an OverflowError if the digits are a number beyond 64 bits
         self._quotes += brackets.count(b'"')
-        # Two quotes side by side are text without brackets, or end one text and begin the next
+        # Adjacent quotes are an empty string, or end one string and begin the next; both can go
         brackets = b"".join(brackets.replace(b'""', b"").split(b'"')[::2])
         for _ in range(levels + 1):  # one for the sequence of values
             if not brackets:
@@ -245,7 +244,7 @@ def _stated(value: object) -> object:
 
 
 def _slices(data: bytes) -> Iterator[bytes]:
-    """Yield a text in pieces, no escape in two of them."""
+    """Yield a text in pieces without splitting an escape."""
     at = 0
     while at < len(data):
         end = at + _SLICE

@@ -1,8 +1,8 @@
 """JSON text to plain values, and the lines of their fields.
 
-The standard library's decoder is used because it has a hook for repeated keys. It says what is wrong
-but not always where, so a text that it refuses is read again, token by token. Large Lists are read
-by ``jsonitems``, which leaves to this module whatever is odd.
+The standard library's decoder is used because it has a hook for repeated keys. It does not always
+report the position of an error, so a text that it refuses is read again, token by token. Large
+Lists are read by ``jsonitems``, which leaves all other texts to this module.
 """
 
 import json
@@ -53,9 +53,9 @@ def parse(text: str, name: str) -> list[tuple[Any, int]]:
             at = _after_blanks(text, end)
         _check_depth(text)
     except (_UnacceptableError, ScalarError, RecursionError) as error:
-        with suppress(ValueError, IndexError):  # behind the place, the text may be no JSON
+        with suppress(ValueError, IndexError):  # the text after the error may not be JSON
             _check_tokens(text, name)
-        # Only reached if the two ways of reading disagree; better a vague sentence than none.
+        # Only reached if decoder and tokenizer disagree; then the position is unknown.
         raise ManifestError(name, None, None, f"the JSON cannot be read: {error}") from error
     if _SURROGATE_ESCAPE.search(text):
         _check_tokens(text, name)
@@ -63,17 +63,17 @@ def parse(text: str, name: str) -> list[tuple[Any, int]]:
 
 
 def syntax_error(error: json.JSONDecodeError, name: str) -> ManifestError:
-    """Say in one sentence where a text stops being JSON."""
+    """A JSON syntax error as one sentence with its position."""
     line, column = position(error.doc, error.pos)
     problem = next((said for words, said in _EXPLAINED if error.msg.startswith(words)), error.msg)
     return ManifestError(name, line, column, f"the file is not valid JSON: {problem}")
 
 
 class JsonLines:
-    """On which line the fields of one JSON value stand.
+    """The lines of the fields of one JSON value.
 
-    Values on the way are skipped at the decoder's speed, and where the items of a list start is
-    remembered, so that asking for every item of a long list reads the list once.
+    Values before a field are skipped at the decoder's speed. The start positions of list items are
+    cached, so that lookups of every item of a long list read the list once.
     """
 
     def __init__(self, text: str, start: int) -> None:
@@ -122,7 +122,7 @@ class JsonLines:
 
 
 class _UnacceptableError(ValueError):
-    """Well-formed JSON that is refused all the same."""
+    """Well-formed JSON that is refused nevertheless."""
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,27 +145,27 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_count(text: str, name: str) -> None:
-    """Refuse what would take too much memory, judged by a count that is never too low."""
+    """Refuse what would take too much memory, by an upper limit of the number of values."""
     if text.count(",") + text.count("{") + text.count("[") <= limits.MAX_JSON_VALUES:
         return
     depth = 0
     for found in _TOKEN.finditer(text, 0, _A_GLANCE):
         depth += (found.group() in "{[") - (found.group() in "}]")
-        if depth > limits.MAX_DEPTH:  # the better thing to say of brackets upon brackets
+        if depth > limits.MAX_DEPTH:  # for mere brackets, the depth is the clearer error
             raise ManifestError(name, *position(text, found.start()), limits.too_deep())
     line, _ = position(text, len(text))
     raise ManifestError(name, line, None, limits.too_many_values(limits.MAX_JSON_VALUES))
 
 
 def _check_depth(text: str) -> None:
-    """Refuse deep nesting, by the brackets of a text that is known to be JSON.
+    """Refuse deep nesting, by the brackets of valid JSON.
 
-    Empty pairs are removed until nothing is left: as many times as collections are nested.
+    Empty pairs are removed repeatedly; the number of rounds is the depth.
     """
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     brackets = text.encode("utf-8", "surrogatepass").translate(_ONE_KIND, _NO_BRACKETS)
-    # Two quotes side by side are text without brackets, or end one text and begin the next
+    # Adjacent quotes are an empty string, or end one string and begin the next; both can go
     brackets = b"".join(brackets.replace(b'""', b"").split(b'"')[::2])
     for _ in range(limits.MAX_DEPTH):
         if not brackets:
@@ -176,8 +176,8 @@ def _check_depth(text: str) -> None:
 
 
 def _check_tokens(text: str, name: str) -> None:
-    """Find the first thing in well-formed JSON that is refused, and say where it stands."""
-    open_keys: list[dict[str, int]] = []  # for each open collection, where its keys stand
+    """Find the first value in well-formed JSON that is refused, with its position."""
+    open_keys: list[dict[str, int]] = []  # for each open collection, the positions of its keys
     last = ""
     last_at = 0
     for found in _TOKEN.finditer(text):

@@ -38,7 +38,7 @@ class _Open:
 
     lines: Lines
     is_mapping: bool
-    key: Lines | None = None  # where the pair stands whose value comes next
+    key: Lines | None = None  # the lines of the pair whose value comes next
 
 
 def index(text: str, start: int, first_line: int, *, end: int | None = None) -> Lines:
@@ -48,7 +48,7 @@ def index(text: str, start: int, first_line: int, *, end: int | None = None) -> 
         text: A YAML stream.
         start: Where the document starts, as an index into ``text``.
         first_line: The line on which it starts.
-        end: Where to stop reading; what stands behind it is not looked at.
+        end: Where to stop reading; the text after it is ignored.
     """
     root: Lines | None = None
     stack: list[_Open] = []
@@ -65,7 +65,7 @@ def index(text: str, start: int, first_line: int, *, end: int | None = None) -> 
                 node = _place(stack, event, first_line + mark.line)
                 root = root or node
     except yaml.YAMLError:
-        # Only the part before ``end`` is known to be well-formed.
+        # Only the part before ``end`` is known to be well-formed; an error after it is ignored.
         pass
     return root or Lines(first_line)
 

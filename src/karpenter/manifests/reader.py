@@ -1,9 +1,9 @@
-"""Manifests as people write them: bytes in, objects with line numbers out.
+"""The reader of manifests: bytes in, objects with line numbers out.
 
-YAML and JSON, one document or many, ``List`` objects taken apart. The reader promises plain
-values (dict, list, str, int, float, bool, None) with text keys, bounded in size and depth, that
-mean what they mean to ``kubectl``; and, for what it cannot read, one sentence with file and line.
-Whether an object is valid is left to ``admission``.
+YAML and JSON, one document or many, ``List`` objects split into their items. The reader returns
+plain values (dict, list, str, int, float, bool, None) with text keys, bounded in size and depth,
+with the same meaning as in ``kubectl``; and, for what it cannot read, one sentence with file and
+line. Validation is left to ``admission``.
 """
 
 import json
@@ -28,7 +28,7 @@ _TYPE_NAMES = {str: "text", int: "a number", float: "a number", bool: "a boolean
 
 
 class Lines(Protocol):
-    """Knows on which line each field of a value stands."""
+    """The lines of the fields of a value."""
 
     def of(self, path: Path) -> int:
         """Return the line of the field at ``path``, or of its nearest ancestor that exists."""
@@ -43,7 +43,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The text; of bytes it is made anew, since only messages with a line need it."""
+        """The text; bytes are decoded at each access, since only messages with a line need it."""
         return self.content if isinstance(self.content, str) else decode(self.content, self.name)
 
 
@@ -58,39 +58,39 @@ class Root:
 
     @cached_property
     def lines(self) -> Lines:
-        """The lines of its fields, found when they are first asked for."""
+        """The lines of its fields, computed on first use."""
         if self.is_json:
             return jsontext.JsonLines(self.source.text, self.start)
         return positions.index(self.source.text, self.start, self.first_line)
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
-    """One object of a manifest, which knows the line of each of its fields."""
+    """One object of a manifest, with the lines of its fields."""
 
     content: dict[str, Any] | Item
     root: Root
-    within: Path  # where the object stands in its root: not at the top for the items of a List
+    within: Path  # the path of the object in its root; not empty for the items of a List
     index: int  # among the objects of the file
 
     @property
     def data(self) -> dict[str, Any]:
-        """The object as plain values; of an item they are made anew, and are the caller's."""
+        """The object as plain values; those of an item are decoded at each access."""
         return self.content.value if isinstance(self.content, Item) else self.content
 
     @property
     def made(self) -> object:
-        """What the caller of the reader has made of it meanwhile, if anything."""
+        """The maker's result for the object, or None."""
         return self.content.made if isinstance(self.content, Item) else None
 
     @property
     def api_version(self) -> object:
-        """What it gives as its apiVersion."""
+        """Its apiVersion as written, of any type."""
         content = self.content
         return content.api_version if isinstance(content, Item) else content.get("apiVersion")
 
     @property
     def kind(self) -> object:
-        """What it gives as its kind."""
+        """Its kind as written, of any type."""
         content = self.content
         return content.kind if isinstance(content, Item) else content.get("kind")
 
@@ -109,8 +109,8 @@ def read(data: bytes, name: str, maker: Maker | None = None) -> list[Document]:
 
     Args:
         data: The file.
-        name: What messages call it.
-        maker: Makes something of the objects of a large List while they are read.
+        name: Its name in messages.
+        maker: Makes results of the objects of a large List while they are read.
     """
     if len(data) > size_limit(data):
         raise too_large(data, name)
@@ -131,7 +131,7 @@ def size_limit(head: bytes) -> int:
 
 
 def too_large(data: bytes, name: str) -> ManifestError:
-    """Return the error for a file beyond its size limit, at the line on which it gets there."""
+    """Return the error for a file beyond its size limit, at the line of the limit."""
     limit = size_limit(data)
     form = "JSON" if _may_be_json(data) else "YAML"
     line = data.count(b"\n", 0, limit) + 1
@@ -179,7 +179,7 @@ def _json_values(source: Source) -> Iterator[tuple[Any, Root]]:
 
 
 def _flow_values(source: Source, error: json.JSONDecodeError) -> list[tuple[Any, Root]]:
-    """Read what looks like JSON but is not: YAML may begin with a bracket, too."""
+    """Read text that begins like JSON but is not: YAML's flow style begins with a bracket, too."""
     not_json = jsontext.syntax_error(error, source.name)
     if source.name.endswith(".json") or len(source.text) > limits.MAX_YAML_BYTES:
         raise not_json from error

@@ -1,9 +1,9 @@
-"""What an unquoted YAML word means: text, a number, a boolean or nothing.
+"""The values of YAML scalars: text, a number, a boolean or null.
 
-Kubernetes reads YAML with a library that sits between YAML 1.1 and 1.2, and a manifest has to mean
-here what it means to ``kubectl``: ``yes`` and ``off`` are booleans, ``0755`` is octal, ``1_000`` is
-a thousand, but ``12:30`` and ``2024-01-01`` stay text. Numbers then pass through JSON, so ``1.0``
-and ``1e3`` are whole numbers and what JSON cannot write is refused.
+Kubernetes reads YAML with a library between YAML 1.1 and 1.2, and a manifest must have the same
+values here as in ``kubectl``: ``yes`` and ``off`` are booleans, ``0755`` is octal, ``1_000`` is a
+thousand, but ``12:30`` and ``2024-01-01`` stay text. Numbers then pass through JSON, so ``1.0`` and
+``1e3`` are integers and what JSON cannot represent is refused.
 """
 
 import base64
@@ -44,7 +44,7 @@ _LONGEST_INTEGER = len(str(_SMALLEST_INTEGER))
 
 
 class ScalarError(ValueError):
-    """A value that JSON, and so Kubernetes, cannot carry, or that contradicts its tag."""
+    """A value that JSON, and so Kubernetes, cannot represent, or that contradicts its tag."""
 
 
 def plain(text: str) -> Scalar:
@@ -81,7 +81,7 @@ def tagged(tag: str, text: str) -> Scalar:
 
 
 def unknown_tag(tag: str) -> str:
-    """Say that a tag has no meaning in a manifest."""
+    """The error of a tag that manifests do not support."""
     shown = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
     return f"the tag `{shown}` has no meaning in a Kubernetes manifest; write the value without it"
 

@@ -15,14 +15,14 @@ _MAGIC = {
 }
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-# What YAML counts as printable, less the byte order mark, which is only good at the very start.
+# Characters that are not printable in YAML, and the byte order mark, allowed only at the start.
 _NOT_YAML = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 
 
 def decode(data: bytes, name: str) -> str:
-    """Return the text of a file, or say why the bytes are not text."""
+    """Return the text of a file; raise ``ManifestError`` where the bytes are not text."""
     for magic, what in _MAGIC.items():
         if data.startswith(magic):
             raise ManifestError(name, 1, None, f"this is {what}")

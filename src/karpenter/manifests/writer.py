@@ -1,8 +1,8 @@
 """Objects to YAML text that every YAML reader parses to the same values.
 
 Block style, keys in the order given, no anchors, long lines unbroken, text of several lines as a
-block. Text that any common reader would take for a number, a boolean, a date or nothing is quoted,
-since readers disagree about which that is. Invisible characters are escaped.
+block. Text that any common reader would take for a number, a boolean, a date or null is quoted,
+since readers differ in that. Invisible characters are escaped.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _STRING = "tag:yaml.org,2002:str"
 
 
 class _Dumper(yaml.SafeDumper):
-    """The writer in Python rather than libyaml's: PyYAML always has it, so output never varies."""
+    """PyYAML's Python dumper: libyaml's is optional and its output differs in details."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -1,8 +1,8 @@
-"""YAML's syntax errors in words that say what to do.
+"""YAML's syntax errors as sentences that state what to do.
 
-The parser knows only where it stopped and which token it expected. Most mistakes in manifests are
-of a few kinds that the surrounding text shows: something left out with ``...``, a tab, an
-unrendered template, several values where one belongs. Those are looked for first.
+The parser reports only where it stopped and which token it expected. Most mistakes in manifests are
+of a few kinds that the surrounding text shows: an omission marked with ``...``, a tab, an
+unrendered template, several values where one belongs. Those are checked first.
 """
 
 import re
@@ -46,7 +46,7 @@ _INDENTATION = re.compile(r"[ \t]*")
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """Where the parser got stuck; rows and columns count from zero, as the parser's do."""
+    """Where the parser stopped; rows and columns count from zero, as the parser's do."""
 
     lines: list[str]
     row: int
@@ -57,7 +57,7 @@ class _Site:
 
     @property
     def before(self) -> str:
-        """The text of the line up to where the parser got stuck."""
+        """The text of the line up to where the parser stopped."""
         return self.line(self.row)[: self.column]
 
     @property
@@ -71,7 +71,7 @@ class _Site:
         return self.row + 1, self.column + 1, problem
 
     def at_context(self, problem: str) -> Explanation:
-        """Blame the place where the construct began rather than where it went wrong."""
+        """Report the position where the construct began rather than where the parser stopped."""
         if self.context_row is None:
             return self.here(problem)
         return self.context_row + 1, self.context_column + 1, problem
@@ -209,7 +209,7 @@ def _at_context(problem: str) -> Callable[[_Site], Explanation]:
     return lambda site: site.at_context(problem)
 
 
-# By what the parser said, in the words of libyaml or of the parser in Python.
+# By the parser's message, of libyaml or of PyYAML's parser in Python.
 _EXPLAINED: tuple[tuple[re.Pattern[str], Callable[[_Site], Explanation]], ...] = (
     (re.compile("unexpected end of stream.*quoted"), _at_context("this quote is never closed")),
     (re.compile(r"',' or '[\]}]'"), _unclosed_bracket),

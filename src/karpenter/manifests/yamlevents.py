@@ -1,4 +1,4 @@
-"""PyYAML's event stream, and what a single scalar event stands for."""
+"""PyYAML's event stream, and the values of scalar events."""
 
 from collections.abc import Iterator
 from typing import Protocol

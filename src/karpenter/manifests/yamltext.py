@@ -1,8 +1,8 @@
 """YAML text to plain values, one event at a time.
 
-The values are built here rather than by PyYAML's constructor for three reasons: words must mean
-what they mean to Kubernetes (see ``scalars``), every limit must hold while reading and not after
-it, and no nesting may exhaust the stack.
+The values are built here rather than by PyYAML's constructor for three reasons: scalars must have
+the values that Kubernetes gives them (see ``scalars``), every limit must hold while reading and not
+after it, and no nesting may exhaust the stack.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class YamlDocument:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an anchor stands for: a value, how many values it holds, how deep they nest."""
+    """The value of an anchor, how many values it holds, and how deep they nest."""
 
     value: Any
     count: int
@@ -58,7 +58,7 @@ class _Open:
     deepest: int = 0  # levels of the deepest value inside
     key: str | None = None  # mappings: the key whose value comes next
     is_merge: bool = False  # mappings: that key is the merge key
-    merged: dict[str, Any] | None = None  # mappings: what the merge key brought in
+    merged: dict[str, Any] | None = None  # mappings: the entries of the merge key
 
     @property
     def wants_key(self) -> bool:
@@ -66,7 +66,7 @@ class _Open:
 
 
 def parse(text: str, name: str) -> Iterator[YamlDocument]:
-    """Yield the documents of a YAML stream, leaving out empty ones."""
+    """Yield the documents of a YAML stream, without empty ones."""
     builder = _Builder(text, name)
     try:
         for event in events(text):
@@ -84,7 +84,7 @@ def parse(text: str, name: str) -> Iterator[YamlDocument]:
 
 
 class _Builder:
-    """Turns the events of a document into a value; knows what is open at the current event."""
+    """Builds a value from the events of a document, with a stack of open collections."""
 
     def __init__(self, text: str, name: str) -> None:
         self.root: Any = None
@@ -98,7 +98,7 @@ class _Builder:
         self._aliased = 0
 
     def begin_document(self, mark: Mark) -> None:
-        """Forget the document before and start one at ``mark``."""
+        """Reset the state and start a document at ``mark``."""
         self.root, self.start, self.line, self._anchors = None, mark.index, mark.line + 1, {}
 
     def take(self, event: yaml.Event) -> None:
@@ -195,7 +195,7 @@ class _Builder:
         parent.key, parent.is_merge = None, False
 
     def _merged(self, value: Any, mark: Mark) -> dict[str, Any]:
-        """Return what a merge key brings in: of several mappings, the first to name a key wins."""
+        """Return the entries of a merge key: of several mappings, the first with a key wins."""
         merged: dict[str, Any] = {}
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
@@ -224,7 +224,7 @@ class _Builder:
 
 
 def _copy(value: Any) -> Any:
-    """Copy what an alias repeats, so that changing one place never changes the other."""
+    """Copy the value of an alias, so that no two places share an object."""
     if isinstance(value, dict):
         return {key: _copy(inner) for key, inner in value.items()}
     if isinstance(value, list):
