@@ -1,4 +1,4 @@
-"""Quantities and what pods ask for, worked out with fractions straight from the manifests.
+"""Quantities and requests of pods, computed with fractions straight from the manifests.
 
 Amounts are whole numbers by resource name: thousandths of a cpu, units of everything else, rounded
 away from zero as Kubernetes does.
@@ -57,23 +57,23 @@ def minus(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
 
 
 def largest(*several: Mapping[str, int]) -> Amounts:
-    """The larger amount of each resource; one that is missing counts as nothing."""
+    """The larger amount of each resource; a missing one counts as zero."""
     names = {name for one in several for name in one}
     return {name: max([0, *(one.get(name, 0) for one in several)]) for name in names}
 
 
 def overdrawn(left: Mapping[str, int]) -> list[str]:
-    """The resources of which less than nothing is left."""
+    """The resources with a negative amount left."""
     return sorted(name for name, amount in left.items() if amount < 0)
 
 
 def pod_amounts(pod: Pod) -> Amounts:
-    """What a pod asks of its node, its own slot included."""
+    """The requests of a pod, its pod slot included."""
     return spec_amounts(pod.spec, _resized(pod))
 
 
 def daemon_amounts(spec: PodSpec) -> Amounts:
-    """What a pod made from a template would ask for, limits standing in for missing requests."""
+    """The requests of a pod made from a template, with limits in place of missing requests."""
     known = {
         c.name: amounts({**c.resources.limits, **c.resources.requests})
         for c in (*spec.containers, *spec.init_containers)
@@ -82,7 +82,7 @@ def daemon_amounts(spec: PodSpec) -> Amounts:
 
 
 def spec_amounts(spec: PodSpec, known: Mapping[str, Amounts]) -> Amounts:
-    """What a pod with this spec asks for; ``known`` replaces requests of containers by name."""
+    """The requests of a pod with this spec; ``known`` replaces requests of containers by name."""
 
     def asked(container: Container) -> Amounts:
         return known.get(container.name, amounts(container.resources.requests))
@@ -120,7 +120,7 @@ def room_of(instance_type: InstanceType, offering: Offering) -> Amounts:
 
 
 def pods_total(pods: Iterable[Pod]) -> Amounts:
-    """What several pods ask for together."""
+    """The requests of several pods together."""
     return plus(*map(pod_amounts, pods))
 
 

@@ -1,9 +1,9 @@
-"""The entry point: a cluster and a plan in, everything that is wrong with the plan out.
+"""The entry point: a cluster and a plan in, all violations of the plan out.
 
-Checking is naive on purpose. Each rule is written from what it means to a user, one pod and one way
-to launch at a time, with none of the planner's shortcuts; expect seconds where planning takes
-milliseconds. What only depends on the launch is checked for the launch the plan names; labels,
-room, ports and volumes are checked for every type and offering a claim leaves open.
+Checking is naive on purpose. Each rule is written from the documented behaviour, one pod and one
+launch option at a time, with none of the planner's shortcuts; expect seconds where planning takes
+milliseconds. What depends only on the launch is checked for the launch that the plan names; labels,
+room, ports and volumes are checked for every type and offering that a claim allows.
 """
 
 import math
@@ -34,12 +34,12 @@ from karpenter.checker.spreading import spread_violations
 
 
 def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
-    """List what a plan does that no plan for this cluster may do."""
+    """List the violations of a plan for this cluster."""
     found = [*accounting_violations(cluster, plan)]
     by_name = {pod_name(pod): pod for pod in cluster.pods}
     names = {name_of(machine) for machine in cluster.machines}
     if found or len(by_name) < len(cluster.pods) or len(names) < len(cluster.machines):
-        return found  # nothing else can be judged while it is unclear who is where
+        return found  # the other rules need to know the place of each pod
     daemons = daemons_of(cluster)
     old = _old_places(cluster, plan, by_name)
     shelf = LaunchOptions(cluster, daemons)
@@ -64,7 +64,7 @@ def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
 
 
 def accounting_violations(cluster: Cluster, plan: PlanShape) -> Iterator[Violation]:
-    """Yield the pods that are not in a plan exactly once, and places there are not."""
+    """Yield the pods that are not in a plan exactly once, and places that do not exist."""
     asked = Counter(pod_name(pod) for pod in cluster.pods)
     answered = Counter(
         [

@@ -1,4 +1,4 @@
-"""The input of the checker: a cluster in wire models, and a plan known by its structure alone.
+"""The input of the checker: a cluster in wire models, and a plan as a structural protocol.
 
 Nothing here comes from the planner. Machines, pools and plans are protocols, so that the planner's
 own objects can be passed as they are, while only their plain data is read.
@@ -18,7 +18,7 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 
 
 class Rule(StrEnum):
-    """What a plan must not do."""
+    """The rules of a plan."""
 
     ACCOUNTING = "every pod is in the plan exactly once"
     IGNORED_KIND = "only pods that may be placed are placed"
@@ -46,7 +46,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing a plan must not have done."""
+    """One broken rule."""
 
     rule: Rule
     subject: str  # the pod, claim or machine concerned
@@ -87,7 +87,7 @@ class Policies:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the plan was made for."""
+    """The cluster that the plan was made for."""
 
     pods: Sequence[Pod]  # those the plan must account for
     machines: Sequence[Machine]

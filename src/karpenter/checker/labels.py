@@ -1,8 +1,8 @@
-"""Labels, selectors, taints and tolerations, judged one value at a time.
+"""Labels, selectors, taints and tolerations, checked one value at a time.
 
-Whether two requirements can both be met is found by trying values: everything they mention, the
-integers next to it, one value that is mentioned nowhere, and the absence of the label. Requirements
-only single out values they mention or compare integers, so no other value could make a difference.
+Whether two requirements can both be met is found by trying values: all that they mention, the
+integers next to those, one value that is mentioned nowhere, and the absence of the label.
+Requirements list values or compare integers, so every other value behaves like one of these.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from karpenter.api.pods import PodSpec, Toleration
 from karpenter.api.selectors import LabelSelector
 from karpenter.checker.inputs import ValueSet
 
-Value: TypeAlias = str | None  # None: the label is not there
+Value: TypeAlias = str | None  # None: the label is absent
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -34,7 +34,7 @@ _UNHEARD_OF: Final = "~unheard-of~"
 
 @dataclass(frozen=True)
 class Demand:
-    """What one party says about one label."""
+    """One requirement on one label."""
 
     key: str
     mentioned: frozenset[str]
@@ -79,7 +79,7 @@ def demand_of(held: ValueSet) -> Demand:
 
 
 def about(key: str, *parties: Iterable[Demand]) -> list[Demand]:
-    """What the parties say about one label."""
+    """All requirements on one label."""
     return [one for party in parties for one in party if one.key == key]
 
 
@@ -118,7 +118,7 @@ def label_meets(labels: Mapping[str, str], demands: Iterable[Demand]) -> bool:
 
 
 def selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector means an object; an absent one means none."""
+    """Whether a label selector matches an object; an absent one matches none."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -129,7 +129,7 @@ def selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 def untolerated(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], *, soft_too: bool
 ) -> Taint | None:
-    """The first taint that keeps a pod away; ``soft_too`` counts mere preferences."""
+    """The first taint that a pod does not tolerate; ``soft_too`` includes ``PreferNoSchedule``."""
     for taint in taints:
         if taint.effect == "PreferNoSchedule" and not soft_too:
             continue

@@ -1,7 +1,7 @@
-"""The ways to launch a node of a pool, and what is known of it beforehand.
+"""The launch options of a pool, and the labels that are known before launch.
 
-A way is one available offering of one type. What its type and its offering say of the node's labels
-is compared with what others demand, one label at a time.
+A launch option ("way") is one available offering of one type. The labels that its type and its
+offering give the node are compared with the demands on the node, one label at a time.
 """
 
 import math
@@ -34,13 +34,13 @@ class LaunchOption:
 
     @cached_property
     def demands(self) -> dict[str, Demand]:
-        """What is known of the node's labels; the offering knows better than the type."""
+        """The known labels of the node; the offering overrides the type."""
         known = {held.key: demand_of(held) for held in self.instance_type.requirements}
         return known | {held.key: demand_of(held) for held in self.offering.requirements}
 
     @property
     def price(self) -> float:
-        """Its price, which is beyond all others when it is not a number."""
+        """Its price; infinite when it is not a number."""
         return math.inf if math.isnan(self.offering.price) else self.offering.price
 
     @cached_property
@@ -54,7 +54,7 @@ class LaunchOption:
 
     @property
     def can_launch(self) -> bool:
-        """Whether the cloud has one left."""
+        """Whether it is available, and not a used-up reservation."""
         reserved = self.label.get(CAPACITY_TYPE) == "reserved"
         return self.offering.available and (not reserved or self.offering.reservation_capacity > 0)
 
@@ -68,7 +68,7 @@ class LaunchOption:
 
 
 class LaunchOptions:
-    """The ways to have each type, and the daemons it will run; looked up once, since it is slow."""
+    """A cache of the launch options of each type, and of the daemons it will run."""
 
     def __init__(self, cluster: Cluster, daemons: Sequence[Daemon]) -> None:
         """Begin with nothing looked up."""
@@ -78,7 +78,7 @@ class LaunchOptions:
         self._running: dict[tuple[int, int], list[Daemon]] = {}  # by those of pool and type
 
     def ways(self, instance_type: InstanceType) -> list[LaunchOption]:
-        """The available ways to have a type."""
+        """The launch options of a type."""
         if id(instance_type) not in self._ways:
             self._ways[id(instance_type)] = [
                 LaunchOption(instance_type, offering)
@@ -113,7 +113,7 @@ def pool_demands(pool: NodePool) -> list[Demand]:
 
 
 def admits(pool: Sequence[Demand], asking: Sequence[Demand], well_known: frozenset[str]) -> bool:
-    """Whether a pool can be narrowed to what is asked; unknown labels can only be absent."""
+    """Whether a pool can be narrowed to demands; a label it does not define can only be absent."""
     for one in asking:
         known = about(one.key, pool)
         if not known and one.key not in well_known and not one.allows(None):

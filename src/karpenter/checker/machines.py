@@ -1,4 +1,4 @@
-"""Machines that exist: which of Node and NodeClaim to believe, and what daemons they will run."""
+"""Machines that exist: whether Node or NodeClaim is authoritative, and the daemons they run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ _PASSING = (
 
 
 def is_registered(machine: Machine) -> bool:
-    """Whether the Node speaks for itself."""
+    """Whether the Node is authoritative for labels and taints."""
     return machine.node_claim is None or _node_says(machine, "karpenter.sh/registered")
 
 
 def is_initialized(machine: Machine) -> bool:
-    """Whether the machine has all it was promised."""
+    """Whether the Node is authoritative for its resources too."""
     return machine.node_claim is None or _node_says(machine, "karpenter.sh/initialized")
 
 
 def is_leaving(machine: Machine) -> bool:
-    """Whether the machine is on its way out."""
+    """Whether the machine is being deleted, or marked for it."""
     claim = machine.node_claim
     if claim is None:
         node = machine.node
@@ -51,7 +51,7 @@ def name_of(machine: Machine) -> str:
 
 
 def labels_of(machine: Machine) -> Mapping[str, str]:
-    """The labels that count, the hostname always among them."""
+    """The labels of the authoritative object, always with a hostname."""
     labels = _speaker(machine).metadata.labels
     return {HOSTNAME: name_of(machine)} | {k: v for k, v in labels.items() if v or k != HOSTNAME}
 
@@ -62,7 +62,7 @@ def pool_of(machine: Machine) -> str:
 
 
 def taints_of(machine: Machine) -> tuple[Taint, ...]:
-    """The taints that count."""
+    """The taints for the scheduler, without the ephemeral ones of a starting machine."""
     claim = machine.node_claim
     if is_registered(machine) and machine.node is not None:
         held = machine.node.spec.taints
@@ -111,7 +111,7 @@ def is_daemon(pod: Pod) -> bool:
 
 @dataclass(frozen=True)
 class Daemon:
-    """What every suitable machine will run besides its pods."""
+    """A DaemonSet, which every suitable machine will run a pod of."""
 
     name: str
     amounts: Amounts
@@ -121,7 +121,7 @@ class Daemon:
 
 
 def daemons_of(cluster: Cluster) -> list[Daemon]:
-    """The daemons of a cluster, each as the newest of its pods shows it."""
+    """The daemons of a cluster, each represented by the newest of its pods."""
     found = []
     for daemon_set in cluster.daemon_sets:
         template = daemon_set.spec.template.spec
@@ -139,7 +139,7 @@ def daemons_of(cluster: Cluster) -> list[Daemon]:
         own = template.affinity.node_affinity if template.affinity is not None else None
         if newest is None or (own is not None and own.required is not None):
             alternatives = node_alternatives(template)
-        else:  # the affinity of a running daemon names its node
+        else:  # the DaemonSet controller sets each pod's affinity to its node
             alternatives = [[demand(k, "In", (v,)) for k, v in spec.node_selector.items()]]
         found.append(
             Daemon(

@@ -1,4 +1,4 @@
-"""Required pod affinity and anti-affinity, judged over where everything ends up."""
+"""Required pod affinity and anti-affinity, checked on the final placement."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class Standing:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is there only for a little longer."""
+        """Whether it is terminating."""
         return self.is_bound and self.pod.metadata.deletion_timestamp is not None
 
 
 def standings(places: Sequence[Place]) -> list[Standing]:
-    """Every pod that is or will be somewhere."""
+    """Every pod with its place, bound or planned."""
     return [
         Standing(pod, place, is_bound)
         for place in places
@@ -46,7 +46,7 @@ def required_terms(pod: Pod, *, apart: bool) -> Sequence[PodAffinityTerm]:
 
 
 def means(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Namespaces) -> bool:
-    """Whether a term of one pod is about another pod."""
+    """Whether a term of one pod selects another pod."""
     own = owner.metadata.namespace or "default"
     where = other.metadata.namespace or "default"
     chooser = term.namespace_selector
@@ -75,7 +75,7 @@ def _own_values_agree(
 def anti_affinity_violations(
     everyone: Sequence[Standing], namespaces: Namespaces
 ) -> Iterator[Violation]:
-    """Yield the pods that end up, or may end up, where another keeps them away."""
+    """Yield the pods that are, or may be, in a domain that an anti-affinity term excludes."""
     for owner in everyone:
         for term in required_terms(owner.pod, apart=True):
             key = stable(term.topology_key)
@@ -92,7 +92,7 @@ def anti_affinity_violations(
 def affinity_violations(
     everyone: Sequence[Standing], namespaces: Namespaces
 ) -> Iterator[Violation]:
-    """Yield the placed pods that do not end up with those they must be with."""
+    """Yield the placed pods that are not in one domain with a pod their affinity requires."""
     for owner in everyone:
         if owner.is_bound:
             continue
@@ -131,7 +131,7 @@ def _affinity_problem(
 
 
 def _bootstrap_problem(owner: Standing, key: str, meant: Sequence[Standing]) -> str:
-    """A pod that selects itself may be the first, but only when it could join no other."""
+    """A pod that selects itself may be the first in a domain, but only if it can join no other."""
     alternatives = node_alternatives(owner.pod.spec)
     for other in meant:
         if other.place is owner.place:
@@ -155,7 +155,7 @@ def _bootstrap_problem(owner: Standing, key: str, meant: Sequence[Standing]) -> 
 
 
 def alike(left: Pod, right: Pod) -> bool:
-    """Whether two pods may go to the same places and count in the same way."""
+    """Whether two pods are equivalent for placement and for topology counts."""
     return (
         (left.metadata.namespace or "default") == (right.metadata.namespace or "default")
         and left.metadata.labels == right.metadata.labels

@@ -1,7 +1,7 @@
-"""Whether a fresh node of a pool could take a pod, for pods without rules about other pods.
+"""Whether a new node of a pool could take a pod, for pods without topology rules.
 
-This is the question a plan must not get wrong: such a pod may only be left out, or sent to a less
-preferred pool, when the answer is no.
+The completeness of plans depends on it: such a pod may be left out, or placed in a pool of lower
+precedence, only if no new node could take it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def takes_fresh(
     tolerations: Sequence[Toleration],
     shelf: LaunchOptions,
 ) -> bool:
-    """Whether a fresh node of a pool, and nothing else on it, takes a pod with these demands."""
+    """Whether a new node of a pool, with no other pod on it, takes a pod with these demands."""
     template = pool.node_pool.spec.template.spec
     if untolerated(template.taints, tolerations, soft_too=True) is not None:
         return False
@@ -50,7 +50,7 @@ def takes_fresh(
 def completeness_violations(
     cluster: Cluster, left_out: Sequence[Pod], everyone: Sequence[Standing], shelf: LaunchOptions
 ) -> Iterator[Violation]:
-    """Yield the pods left out although a fresh node of an unlimited pool would take them."""
+    """Yield the pods left out although a new node of an unlimited pool would take them."""
     for pod in left_out:
         if not looks_at_no_other(cluster, pod, everyone, left_out):
             continue
@@ -68,7 +68,7 @@ def order_violations(
     left_out: Sequence[Pod],
     shelf: LaunchOptions,
 ) -> Iterator[Violation]:
-    """Yield the pools that should have made the node for a claim's first pod instead."""
+    """Yield the pools of higher precedence that could have taken a claim's first pod."""
     if not place.placed:
         return
     pod = place.placed[0]
@@ -90,7 +90,7 @@ def order_violations(
 def looks_at_no_other(
     cluster: Cluster, pod: Pod, everyone: Sequence[Standing], left_out: Sequence[Pod]
 ) -> bool:
-    """Whether a pod's place depends on no other pod's, nor on anything but its node."""
+    """Whether a pod has no topology rules, devices or volumes, and no anti-affinity selects it."""
     spec = pod.spec
     if constraints_of(cluster, pod) or spec.volumes or _wants_devices(pod):
         return False
@@ -108,7 +108,11 @@ def looks_at_no_other(
 def _last_resorts(
     cluster: Cluster, pod: Pod
 ) -> Iterator[tuple[Sequence[Demand], tuple[Toleration, ...]]]:
-    """What a pod is sure to have tried; its preferences may have used up its first alternatives."""
+    """The demands that a pod has certainly tried.
+
+    Preferred node affinity is given up after the alternatives, so with it only the last alternative
+    is sure to have been tried without preferences.
+    """
     alternatives = node_alternatives(pod.spec)
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     if affinity is not None and affinity.preferred:
@@ -160,14 +164,14 @@ def _leaves_choice(
 
 
 def _unlimited(cluster: Cluster) -> list[Pool]:
-    """The pools that are always ready to make one more node, whatever else the plan does."""
+    """The pools without limits, which can create one more node whatever else the plan does."""
     if any(map(_may_book_away_its_choice, cluster.pools)):
         return []
     return [pool for pool in cluster.pools if not pool.node_pool.spec.limits]
 
 
 def _may_book_away_its_choice(pool: Pool) -> bool:
-    """Whether reservations may leave a claim fewer types than it must have, and so undo it."""
+    """Whether reservations may leave a claim fewer types than ``minValues``, so it is dropped."""
     return any(r.min_values for r in pool.node_pool.spec.template.spec.requirements) and any(
         offering.reservation_id for t in pool.instance_types for offering in t.offerings
     )

@@ -1,6 +1,6 @@
-"""What must hold of every node a plan gives pods to.
+"""The rules for every node that a plan places pods on.
 
-A planned claim is checked in every way it could be launched, a machine as it is.
+A planned claim is checked for every launch option, a machine as it is.
 """
 
 import math
@@ -26,7 +26,7 @@ from karpenter.cloud.types import InstanceType
 
 
 def claim_violations(cluster: Cluster, place: PlannedPlace) -> Iterator[Violation]:
-    """Yield what a claim does that it must not do."""
+    """Yield the violations of a claim."""
     yield from _form(cluster, place)
     yield from _types(place)
     yield from _launch(place)
@@ -99,7 +99,7 @@ def _within_pool(place: PlannedPlace) -> Iterator[Violation]:
         if any(
             one.allows(value) and not all(w.allows(value) for w in wanted)
             for value in trials([one, *wanted])
-            if value is not None  # whether the label is there is up to the types
+            if value is not None  # whether the label is present depends on the types
         ):
             detail = f"allows {one.key} more than its pool does"
             yield Violation(Rule.POOL_REQUIREMENTS, place.name, detail)
@@ -161,7 +161,7 @@ def _claim_attachments(cluster: Cluster, place: PlannedPlace) -> Iterator[Violat
 def machine_violations(
     cluster: Cluster, place: ExistingPlace, daemons: Sequence[Daemon]
 ) -> Iterator[Violation]:
-    """Yield what the pods put on a machine break."""
+    """Yield the violations of the pods placed on a machine."""
     if not place.placed:
         return
     if is_leaving(place.machine):

@@ -1,7 +1,7 @@
-"""Places where a plan puts pods: machines that exist, and claims with all they may become.
+"""Places where a plan puts pods: machines that exist, and claims with their launch options.
 
-A claim is judged by every way it could be launched: each listed type in each of its offerings that
-is available, agrees with the claim, and has room. What must hold on a claim must hold for them all.
+A claim is checked for every launch option ("way"): each listed type in each of its offerings that
+is available, compatible with the claim, and has room. A rule on a claim must hold for all of them.
 """
 
 import math
@@ -34,7 +34,7 @@ class Place(ABC):
 
     name: str
     taints: Sequence[Taint]
-    bound: Sequence[Pod]  # here before, and not asked about
+    bound: Sequence[Pod]  # here before the plan
     placed: Sequence[Pod]  # put here by the plan
 
     @abstractmethod
@@ -43,15 +43,15 @@ class Place(ABC):
 
     @abstractmethod
     def likely(self, key: str) -> Value:
-        """The value a label will have here as things stand."""
+        """The value of a label with the planned launch."""
 
     @abstractmethod
     def surely(self, demands: Sequence[Demand]) -> bool:
-        """Whether demands hold, whatever happens."""
+        """Whether demands hold for every launch option."""
 
     @abstractmethod
     def perhaps(self, demands: Sequence[Demand]) -> bool:
-        """Whether demands may hold."""
+        """Whether demands hold for some launch option."""
 
 
 class ExistingPlace(Place):
@@ -79,7 +79,7 @@ class ExistingPlace(Place):
         return label_meets(self.labels, demands)
 
     def perhaps(self, demands: Sequence[Demand]) -> bool:
-        """The same: nothing about it is open."""
+        """The same: a machine has no launch options."""
         return self.surely(demands)
 
 
@@ -89,7 +89,7 @@ class PlannedPlace(Place):
     def __init__(
         self, claim: ClaimShape, pool: Pool, placed: Sequence[Pod], shelf: LaunchOptions
     ) -> None:
-        """Describe a claim that ``pool`` is to make."""
+        """Describe a claim of ``pool``."""
         self.claim = claim
         self.pool = pool
         self.name = claim.name
@@ -99,17 +99,17 @@ class PlannedPlace(Place):
         self.demands = [demand_of(held) for held in claim.requirements]
         self._shelf = shelf
         self._needed = pods_total(placed)
-        self._values: dict[str, frozenset[str]] = {}  # label -> all it may become
+        self._values: dict[str, frozenset[str]] = {}  # label -> all values it may have
 
     @cached_property
     def types(self) -> list[InstanceType]:
-        """The listed types that the pool has."""
+        """The listed types that are in the pool's catalogue."""
         known = {t.name: t for t in self.pool.instance_types}
         return [known[name] for name in self.claim.instance_types if name in known]
 
     @cached_property
     def ways(self) -> dict[LaunchOption, None]:
-        """The ways to launch it, those without room included."""
+        """The launch options, those without room included."""
         return {
             way: None
             for instance_type in self.types
@@ -119,14 +119,14 @@ class PlannedPlace(Place):
 
     @cached_property
     def roomy(self) -> list[LaunchOption]:
-        """The ways to launch it that have room for everything."""
+        """The launch options with room for all of its pods and daemons."""
         return [way for way in self.ways if not self.lacks(way)]
 
     def ways_of(self, instance_type: InstanceType) -> list[LaunchOption]:
-        """The ways to launch it as one type.
+        """The launch options of one type.
 
-        A claim that waits for a reservation keeps its other types, and one that found a reservation
-        used up keeps the types of that; both are there for a later launch.
+        A claim that holds a reservation keeps its other types, and one whose reservation is used up
+        keeps the types of that; both serve as a fallback at launch.
         """
         ways = [way for way in self._shelf.ways(instance_type) if way in self.ways]
         label = self._shelf.cluster.facts.reservation_id_label
@@ -141,12 +141,12 @@ class PlannedPlace(Place):
 
     @property
     def is_booked(self) -> bool:
-        """Whether it waits for a reservation that is to make it."""
+        """Whether it holds a reservation."""
         label = self._shelf.cluster.facts.reservation_id_label
         return any(one.is_closed and one.mentioned for one in about(label, self.demands))
 
     def lacks(self, way: LaunchOption) -> list[str]:
-        """The resources that a way to launch it has too little of."""
+        """The resources that a launch option has too little of."""
         running = self.daemons_on(way.instance_type)
         needed = plus(self._needed, *(daemon.amounts for daemon in running))
         return overdrawn(minus(room_of(way.instance_type, way.offering), needed))
@@ -156,7 +156,7 @@ class PlannedPlace(Place):
         return self._shelf.daemons_on(self.pool, instance_type)
 
     def launched(self) -> LaunchOption | None:
-        """The way it would be launched as things stand."""
+        """The launch option that the plan names."""
         launch = self.claim.launch
         if launch is None:
             return None
@@ -171,7 +171,7 @@ class PlannedPlace(Place):
         return None
 
     def possible(self, way: LaunchOption, key: str, asking: Sequence[Demand] = ()) -> set[Value]:
-        """The values a label may have when the claim is launched in this way."""
+        """The values a label may have with this launch option."""
         if key == HOSTNAME:
             return {self.name}
         if key in self.claim.labels:
@@ -185,21 +185,21 @@ class PlannedPlace(Place):
         return {value for value in tried if all(one.allows(value) for one in speaking)}
 
     def values(self, key: str) -> frozenset[str]:
-        """Every value the label may have, however the claim is launched."""
+        """Every value the label may have with any launch option."""
         if key not in self._values:
             found = {value for way in self.roomy for value in self.possible(way, key)}
             self._values[key] = frozenset(value for value in found if value is not None)
         return self._values[key]
 
     def likely(self, key: str) -> Value:
-        """The value of the label when the claim is launched as the plan says."""
+        """The value of the label with the planned launch."""
         way = self.launched()
         if way is None:
             return None
         return min((v for v in self.possible(way, key) if v is not None), default=None)
 
     def surely(self, demands: Sequence[Demand]) -> bool:
-        """Whether demands hold, however the claim is launched."""
+        """Whether demands hold for every launch option of the claim."""
         return all(
             one.allows(value)
             for way in self.roomy
@@ -208,7 +208,7 @@ class PlannedPlace(Place):
         )
 
     def perhaps(self, demands: Sequence[Demand]) -> bool:
-        """Whether demands hold for some way to launch the claim."""
+        """Whether demands hold for some launch option of the claim."""
         return any(
             all(
                 any(one.allows(value) for value in self.possible(way, one.key, demands))

@@ -1,4 +1,4 @@
-"""What must hold wherever a plan puts a pod: taints, node affinity, volumes and host ports."""
+"""The rules for every placed pod: taints, node affinity, volumes and host ports."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ from karpenter.checker.volumes import reaching
 
 
 def pod_violations(cluster: Cluster, place: Place, pod: Pod, *, fails: str) -> Iterator[Violation]:
-    """Yield what a pod breaks in its place; ``fails`` is "does not", or "may not" of a claim."""
+    """Yield the violations of a placed pod; ``fails`` is "does not", or "may not" of a claim."""
     name = pod_name(pod)
     soft_taints_count = not any(
         taint.effect == "PreferNoSchedule"
@@ -28,7 +28,7 @@ def pod_violations(cluster: Cluster, place: Place, pod: Pod, *, fails: str) -> I
 
 
 def clashing_ports(coming: Iterable[PodSpec], there: Iterable[PodSpec] = ()) -> list[str]:
-    """The host ports that pods want although one of them, or one that is there, has it."""
+    """The host ports of ``coming`` pods that conflict with each other or with pods there."""
     held = [port for number, spec in enumerate(there) for port in _host_ports(-1 - number, spec)]
     clashes = []
     for number, spec in enumerate(coming):

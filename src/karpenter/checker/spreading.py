@@ -1,9 +1,9 @@
-"""Hard topology spread, judged by what must have been true when the last pod came to a domain.
+"""Hard topology spread, checked for the moment when the last pod was placed in a domain.
 
 Counts only grow while pods are placed, and equivalent pods compute the same skew. So when the last
-of them came to a domain, the lowest count was at most its final value, and the domain then held
-them all. Pods that are counted without having the rule may have come later: they are assumed to
-have, so they raise the lowest count but not the domain's own.
+of them was placed in a domain, the lowest count was at most its final value, and the domain then
+held them all. Pods that are counted without having the rule may have been placed before or after:
+in favour of the plan, they raise the lowest count but not the domain's own.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def spread_violations(cluster: Cluster, everyone: Sequence[Standing]) -> Iterato
             if constraint.when_unsatisfiable == "ScheduleAnyway":
                 continue
             if constraint.label_selector is None:
-                continue  # it counts no pods
+                continue  # without a selector it counts no pods
             problem = _problem(cluster, owner, constraint, everyone)
             if problem:
                 yield Violation(Rule.SPREAD, pod_name(owner.pod), problem)
@@ -71,7 +71,7 @@ def _problem(
         for other in everyone
         if not other.is_bound and other.place.values(key) == domains and alike(owner.pod, other.pod)
     ]
-    # which pod came last, with which alternatives and tolerations, is not known
+    # which pod was placed last, and at which stage of relaxation, is unknown: try all
     for last, dropped, is_soft in product(twins, range(len(alternatives)), (False, True)):
         if last.place.surely(alternatives[dropped]):
             view = _View(cluster, last.pod, constraint, key, dropped, is_soft)
@@ -82,7 +82,7 @@ def _problem(
 
 @dataclass(frozen=True)
 class _View:
-    """The world as one pod's constraint sees it, at one stage of giving up."""
+    """The counts of one pod's constraint, at one stage of relaxation."""
 
     cluster: Cluster
     pod: Pod
@@ -92,9 +92,9 @@ class _View:
     is_soft: bool  # whether it has come to tolerate soft taints
 
     def is_even(self, domain: str, everyone: Sequence[Standing]) -> bool:
-        """Whether the last pod may have come to ``domain``."""
+        """Whether the skew allowed the last pod in ``domain``."""
         counts: Counter[str] = Counter()
-        known = self._domains()  # without those that only a pod of this plan has shown
+        known = self._domains()  # without domains that exist only by a pod of this plan
         here = 0
         for other in everyone:
             if other.is_leaving or not self._counts(other.pod):

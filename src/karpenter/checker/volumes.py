@@ -24,7 +24,7 @@ _DEFAULT_CLASS = (
 
 
 def reaching(cluster: Cluster, pod: Pod) -> Iterator[list[list[Demand]]]:
-    """Yield, for each volume of a pod that cannot be reached from everywhere, who reaches it."""
+    """Yield, for each volume of a pod that not every node reaches, the demands on its nodes."""
     for claim in _claims_of(cluster, pod):
         alternatives = _reaching_claim(cluster, claim)
         if alternatives:
