@@ -80,7 +80,7 @@ class Watch:
             if command.method in (MULTI, SINGLE) and command.savings < 0:
                 watch.broken.append(f"consolidation would cost: {command}")
 
-        patch.setattr(DisruptionPlanner, "glance", noted_preview)
+        patch.setattr(DisruptionPlanner, "preview", noted_preview)
         patch.setattr(DisruptionLoop, "_find", noted_find)
         patch.setattr(Executor, "begin", noted_begin)
 
