@@ -477,3 +477,13 @@ def test_a_configuration_that_does_not_fit_is_refused() -> None:
 
     with pytest.raises(configurations.SolverError, match="does not fit its size"):
         program._add([Configuration(0, ((0, 2),))])
+
+
+def test_a_market_with_very_many_sets_of_users_is_still_solved() -> None:
+    needs = [(2 + n, 7 - n % 5) for n in range(12)]
+    sizes = [Size((31 + n, 29 - n), 1.0 + n / 50, (n, (n + 1) % 12)) for n in range(12)]
+    market = Market(needs, [9] * 12, sizes)
+
+    bound, _ = configurations.bound_of(market, [0.1] * 12, Work(50.0, lambda: True))
+
+    assert bound > 0

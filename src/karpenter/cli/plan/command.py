@@ -84,6 +84,7 @@ def plan(
         _point_out_pods_of_cluster_autoscaler(asked)
     with output.progress("planning"):
         made, removed = _parts_of(asked, only)
+        made = asked.with_cheapest(made) if made is not None else None
         difference = _difference(asked, made, removed, only)
     if form == "table":
         output.write(_for_people(asked, made, removed, difference))
@@ -117,7 +118,7 @@ def _parts_of(
     asked: question.Question, only: str | None
 ) -> "tuple[ProvisioningPlan | None, DisruptionPlan | None]":
     return (
-        asked.with_cheapest(asked.provisioning()) if only != "disruption" else None,
+        asked.provisioning() if only != "disruption" else None,
         asked.disruption() if only != "provisioning" else None,
     )
 

@@ -8,8 +8,8 @@ pods, to one more linear program over all sizes; its duals prove an upper limit 
 with that a lower bound for every packing. Where it finds no column, an exact knapsack search with
 whole pods looks for one.
 
-highspy is an extra and imported when first used. All of its results are checked in integers: a
-configuration that does not fit, or a demand that is not met, raises ``SolverError``.
+highspy is an extra and imported when first used. Every configuration is checked in integers: one
+that does not fit raises ``SolverError``.
 """
 
 import math
@@ -143,12 +143,14 @@ class _Program:
     def _begin(self) -> None:
         """Add the initial columns: every class alone, a greedy solution, one round of pricing."""
         market = self._market
+        alone: dict[int, tuple[float, int]] = {}  # class -> price of a pod, on the cheapest size
+        for number, size in enumerate(market.sizes):
+            for user, count in market.most[number].items() if size.count is None else ():
+                per_pod = (size.price / count, number)
+                alone[user] = min(per_pod, alone.get(user, per_pod))
         self._add(
-            configuration(size, {user: count})
-            for size, most in enumerate(market.most)
-            if market.sizes[size].count is None
-            for user, count in most.items()
-            if self._is_cheapest_alone(user, size)
+            configuration(number, {user: market.most[number][user]})
+            for user, (_, number) in alone.items()
         )
         bought = greedy.buy(market, self._worth, market.demand, self._work) or ()
         self._add(column for column, _ in bought)
@@ -156,16 +158,6 @@ class _Program:
         found, limit = self._pricing.columns(worth)
         self._add(found)
         self._raise_bound(worth, limit)
-
-    def _is_cheapest_alone(self, user: int, size: int) -> bool:
-        market = self._market
-        per_pod = market.sizes[size].price / market.most[size][user]
-        return all(
-            market.sizes[other].count is not None
-            or user not in most
-            or per_pod <= market.sizes[other].price / most[user]
-            for other, most in enumerate(market.most)
-        )
 
     def _add(self, configurations: Iterable[Configuration]) -> int:
         """Add the columns that are new; return how many."""
@@ -284,7 +276,9 @@ class _Program:
         if self._add(self._improving(found, shares, limits)):
             return True
         doubtful = [
-            n for n, size in enumerate(market.sizes) if exact[n] > size.price * (1 + _BETTER)
+            n
+            for n, size in enumerate(market.sizes)
+            if tables[n] and exact[n] > size.price * (1 + _BETTER)
         ]
         doubtful.sort(key=lambda n: (-exact[n] / max(market.sizes[n].price, 1e-9), n))
         for size in doubtful:
@@ -663,7 +657,7 @@ class _Pricing:
         stack = [(0, room, 0.0, ())]
         while stack:
             k, rest, value, pods = stack.pop()
-            if value > best + 1e-12:
+            if value > best:
                 best, chosen = value, pods
             if k == len(users):
                 continue
