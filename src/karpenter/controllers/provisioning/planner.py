@@ -137,8 +137,6 @@ class ProvisioningPlanner:
                 first=first,
                 compiler=self._compiler,
             )
-            if outcome.plan.packing is not None:
-                _ = outcome.plan.bound  # cached here, in the thread: it is slow to compute
         return outcome, asked
 
     def _measured(self, waiting: int, elapsed: Callable[[], float]) -> "_Measured":

@@ -72,6 +72,7 @@ class Provisioner(Loop):
             await self._reporter.report_failures(done)
             raise
         await self._reporter.report_failures(await self._planner.after_later_passes(done))
+        await self._reporter.report_cost(done)
         if self.context.settings.feature_gates["CapacityBuffer"]:
             await report_buffers(self.context, done.outcome.buffers)
         if any(pod not in plan.costly for pod in plan.unevaluated):

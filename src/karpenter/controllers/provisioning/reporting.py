@@ -197,19 +197,27 @@ class Reporter:
                 Pods=listed(sorted(names)),
             )
 
+    async def report_cost(self, done: PlannedPass) -> None:
+        """Export what a plan that was packed by price costs, and its lower bound.
+
+        The bound takes about as long as packing, so claims should be created before.
+        """
+        plan, metrics = done.outcome.plan, self._context.metrics
+        if plan.packing is None:
+            return
+        metrics.plan_cost_hourly.set(plan.hourly_cost)
+        metrics.plan_lower_bound_hourly.set(await asyncio.to_thread(lambda: plan.lower_bound))
+        metrics.packing_candidate_total.labels(plan.packing.candidate.value).inc()
+        for failure in set(plan.packing.failures) - self._solver_failures:
+            self._log.error("packing without the solver", error=failure)
+        self._solver_failures |= set(plan.packing.failures)
+
     async def _count(self, done: PlannedPass) -> None:
         plan, metrics = done.outcome.plan, self._context.metrics
         refused = [entry.pod for entry in done.outcome.ignored if entry.is_refused]
         metrics.scheduler_ignored_pods_count.set(len(refused))
         unplaced = metrics.scheduler_unschedulable_pods_count.labels(CONTROLLER)
         unplaced.set(len(plan.unplaced))
-        if plan.packing is not None:
-            metrics.plan_cost_hourly.set(plan.hourly_cost)
-            metrics.plan_lower_bound_hourly.set(plan.lower_bound)
-            metrics.packing_candidate_total.labels(plan.packing.candidate.value).inc()
-            for failure in set(plan.packing.failures) - self._solver_failures:
-                self._log.error("packing without the solver", error=failure)
-            self._solver_failures |= set(plan.packing.failures)
         zones = effective_zones(plan, done)
         gauge = metrics.scheduler_pending_pods_by_effective_zone_count
         for zone in self._zones - zones.keys():
