@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from karpenter.api.pods import Pod
 from karpenter.scheduling.compiled.pod_classes import PodClass
@@ -36,6 +36,15 @@ class Beginning(NamedTuple):
     packer: Packer
     joining: Joining
     diagnosis: Diagnosis
+
+
+class Begin(Protocol):
+    """Prepares an attempt; each call starts again with nothing placed."""
+
+    def __call__(
+        self, *, insists: bool = True, barred: Mapping[int, int] | None = None
+    ) -> Beginning:
+        """Prepare to place pods; the arguments are those of ``begin``."""
 
 
 def begin(

@@ -47,6 +47,7 @@ class CostOptions:
     min_types: int = 5  # that a claim keeps, launched on-demand
     min_spot_types: int = 15  # and launched on spot
     price_slack: float = 0.1  # types up to this fraction above the cheapest are kept too
+    is_forced: bool = False  # pools may not choose another packing
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,21 @@ Notation
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from karpenter.api.pods import Pod
 from karpenter.model.resources import NODES
-from karpenter.scheduling.attempt import devices_for, pod_order
+from karpenter.scheduling.attempt import (
+    Attempt,
+    Begin,
+    Beginning,
+    HasTime,
+    always,
+    devices_for,
+    pod_order,
+)
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
 from karpenter.scheduling.compiled.problem import CompiledProblem
@@ -26,11 +34,12 @@ from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.compiled.topology_groups import GroupKind
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.packing.joining import Joining
-from karpenter.scheduling.packing.packer import Packer, Packing
+from karpenter.scheduling.packing.packer import Packer, Packing, Recipe
 from karpenter.scheduling.packing.reservations import Reservations
 from karpenter.scheduling.packing.topology import GroupState
-from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced
 from karpenter.scheduling.problem import Problem
+from karpenter.scheduling.reasons.pool_refusals import Diagnosis
 from karpenter.scheduling.result import ClaimWriter
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
@@ -117,6 +126,9 @@ class WhatIf:
         is_strict: bool = True,
         credit: Mapping[str, int] = _NOBODY,
         homeless_first: bool = False,
+        by_price: bool = False,
+        recipes: Sequence[Recipe] | None = None,
+        has_time: HasTime = always,
     ) -> Outcome:
         """Place the pods of ``machines`` as if these were gone.
 
@@ -125,6 +137,9 @@ class WhatIf:
             is_strict: leave a pod without a place rather than use other capacity than reserved.
             credit: reservation -> instances that the removal frees.
             homeless_first: place pods without a home before pods whose home is removed.
+            by_price: pack by price the pods that no machine has room for, in pools that allow it.
+            recipes: the claims to open, in place of packing anew.
+            has_time: the deadline check of packing by price.
         """
         going = [self._numbers[machine.name] for machine in machines]
         without = _mask(going) | self.compiled.leaving_nodes
@@ -136,38 +151,41 @@ class WhatIf:
             positions.sort(key=lambda position: bool(self._movers[position].home))
         class_of = self.compiled.class_of
         classes = list({id(class_of[p]): class_of[p] for p in positions}.values())
-        barred = (
+        closed = (
             {p: self._closed for p in positions if self._movers[p].is_settled}
             if self._closed
             else {}
         )
 
-        def packed(*, insists: bool) -> Packing:
+        def begin(*, insists: bool = True, barred: Mapping[int, int] | None = None) -> Beginning:
             joining = Joining(
                 self._limits_without(machines),
                 self._reservations(is_strict, credit),
                 best_effort_min_values=self._problem.options.best_effort_min_values,
                 devices=devices_for(self.compiled, classes),
             )
+            states = _States(self, going, classes)
             packer = Packer(
                 self.compiled.nodes,
                 self.compiled.templates,
-                _States(self, going, classes),
+                states,
                 joining,
                 classes,
                 topology_keys=self._keys,
                 without_nodes=without,
-                barred=barred,
+                barred=closed if barred is None else barred,
                 suitable=self._suitable,
                 custom_labels=self.compiled.custom_labels,
                 insists=insists,
             )
-            return packer.pack(positions, class_of)
+            well_known = self._problem.facts.well_known_labels
+            diagnosis = Diagnosis(self.compiled.templates, states, joining, well_known)
+            return Beginning(packer, joining, diagnosis)
 
-        packing = packed(insists=True)
-        if packing.has_insisted and self._left_out(packing):
-            # as in ``solve``: more pods may fit if spreads may use runner-up domains
-            packing = min(packing, packed(insists=False), key=self._left_out)
+        if recipes is not None:
+            packing = self._replayed(positions, recipes, begin)
+        else:
+            packing = self._packed(positions, begin, by_price=by_price, has_time=has_time)
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
         for number, placed in sorted(packing.on_nodes.items()):
@@ -178,6 +196,75 @@ class WhatIf:
                 failed += [p for p in placed if self._movers[p].home]
         stranded = tuple(self._movers[p].pod for p in failed if not self._movers[p].is_pending)
         return Outcome(tuple(packing.claims), existing, stranded, len(positions))
+
+    def _packed(
+        self, positions: Sequence[int], begin: Begin, *, by_price: bool, has_time: HasTime
+    ) -> Packing:
+        def attempt(*, insists: bool) -> Attempt:
+            start = begin(insists=insists)
+            packing = start.packer.pack(positions, self.compiled.class_of)
+            return Attempt(packing, start.diagnosis)
+
+        insists = True
+        found = attempt(insists=True)
+        if found.packing.has_insisted and self._left_out(found.packing):
+            # as in ``solve``: more pods may fit if spreads may use runner-up domains
+            other = attempt(insists=False)
+            if self._left_out(other.packing) < self._left_out(found.packing):
+                found, insists = other, False
+        if not by_price:
+            return found.packing
+        # Imported on demand: few clusters are packed by price
+        from karpenter.scheduling.cheapest.candidates import choose
+
+        chosen, _ = choose(
+            self.compiled,
+            found,
+            self._plan(found),
+            self._plan,
+            has_time,
+            insists=insists,
+            order=positions,
+            begin=begin,
+        )
+        return chosen.packing
+
+    def _replayed(
+        self, positions: Sequence[int], recipes: Sequence[Recipe], begin: Begin
+    ) -> Packing:
+        from karpenter.scheduling.cheapest.candidates import replayed
+
+        number = {key_of(self._movers[p].pod): p for p in positions}
+        known = [
+            replace(recipe, pods=tuple(number[pod] for pod in recipe.names if pod in number))
+            for recipe in recipes
+        ]
+        return replayed(self.compiled, positions, known, begin)
+
+    def _plan(self, attempt: Attempt) -> Plan:
+        """What candidates for a packing are compared by."""
+        packing = attempt.packing
+        written = [self.written(claim) for claim in packing.claims]
+        unmade = [
+            p
+            for claim, made in zip(packing.claims, written, strict=True)
+            if made is None
+            for p in claim.members
+        ]
+        claims = tuple(filter(None, written))
+        names = [key_of(mover.pod) for mover in self._movers]
+        targets = self.compiled.nodes.targets
+        return Plan(
+            claims=claims,
+            existing={
+                targets[number].name: tuple(names[p] for p in placed)
+                for number, placed in sorted(packing.on_nodes.items())
+            },
+            unplaced=tuple(Unplaced(names[p], ()) for p in sorted([*packing.failed, *unmade])),
+            deferred=tuple(sorted(names[p] for p in packing.deferred)),
+            unevaluated=tuple(names[p] for p in packing.unevaluated),
+            hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
+        )
 
     def _left_out(self, packing: Packing) -> int:
         """How many pods a plan made from a packing would leave out."""

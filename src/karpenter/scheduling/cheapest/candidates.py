@@ -14,21 +14,26 @@ expected prices and with the fixed cost per node; Karpenter's own wins a tie.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeAlias
 
-from karpenter.scheduling.attempt import Attempt, Beginning, HasTime, begin, pod_order
+from karpenter.scheduling.attempt import Attempt, Begin, Beginning, HasTime, pod_order
+from karpenter.scheduling.attempt import begin as begin_attempt
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
 from karpenter.scheduling.cheapest.market import Configuration, Market, Work
 from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
     PoolMarket,
+    free_stages,
     in_turn,
     is_free,
     pool_markets,
 )
 from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.inputs.cost_annotations import pool_cost
 from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.packer import Packing, Recipe
 from karpenter.scheduling.plan import Alternative, Candidate, PackingOutcome, Plan
 from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.result import with_bookings
@@ -78,6 +83,8 @@ def choose(
     has_time: HasTime,
     *,
     insists: bool,
+    order: Sequence[int] | None = None,
+    begin: Begin | None = None,
 ) -> tuple[Attempt, Plan]:
     """The cheapest admissible packing, with its plan.
 
@@ -85,13 +92,18 @@ def choose(
         attempt: the packing in Karpenter's order, with its ``plan``.
         write: makes a plan of a packing.
         insists: whether that packing insisted on the best domains of spreads.
+        order: the pods to place, in Karpenter's order; all pods of the problem by default.
+        begin: prepares an attempt; on the cluster as it is by default.
     """
     search = _Search()
     base = _Found(Candidate.KARPENTER, attempt, plan, expected_cost(compiled, attempt))
     found = [base]
-    order = pod_order(compiled.problem.pods, compiled.class_of)
+    if order is None:
+        order = pod_order(compiled.problem.pods, compiled.class_of)
     if _is_worth_it(compiled, base):
-        for candidate, made in _made(compiled, base, order, search, has_time, insists=insists):
+        start = begin or partial(begin_attempt, compiled)
+        drafts = partial(_Draft, compiled, base.attempt, order, has_time, start, insists=insists)
+        for candidate, made in _made(compiled, drafts, search, has_time):
             entry = _Found(candidate, made, write(made), expected_cost(compiled, made))
             entry.refused = _refusal(base, entry)
             found.append(entry)
@@ -165,12 +177,9 @@ def _refusal(base: _Found, entry: _Found) -> str:
 
 def _made(
     compiled: CompiledProblem,
-    base: _Found,
-    order: Sequence[int],
+    drafts: Callable[[], "_Draft"],
     search: _Search,
     has_time: HasTime,
-    *,
-    insists: bool,
 ) -> Iterator[tuple[Candidate, Attempt]]:
     """Yield the candidates beside Karpenter's order, as long as there is time."""
     budget = compiled.problem.options.cost.budget
@@ -199,7 +208,7 @@ def _made(
         if not has_time():
             search.is_cut = True
             return
-        draft = _Draft(compiled, base.attempt, order, has_time, insists=insists)
+        draft = drafts()
         try:
             is_made = make(draft)
         except configurations.SolverError as error:
@@ -221,6 +230,7 @@ class _Draft:
         base: Attempt,
         order: Sequence[int],
         has_time: HasTime,
+        begin: Begin,
         *,
         insists: bool,
     ) -> None:
@@ -230,9 +240,7 @@ class _Draft:
         machines = (1 << len(compiled.nodes.targets)) - 1
         staying = {p: number for number, pods in base.packing.on_nodes.items() for p in pods}
         barred = {p: machines & ~(1 << staying[p]) if p in staying else machines for p in order}
-        self._beginning: Beginning = begin(
-            compiled, insists=insists, barred=barred if machines else None
-        )
+        self._beginning: Beginning = begin(insists=insists, barred=barred if machines else None)
         packer, class_of = self._beginning.packer, compiled.class_of
         free = [p for p in order if p not in staying and is_free(class_of[p])]
         self._markets = pool_markets(compiled, self._beginning.joining, free)
@@ -353,6 +361,48 @@ class _Draft:
             if gain > most + 1e-12:
                 best, most = found, gain
         return best
+
+
+def replayed(
+    compiled: CompiledProblem, order: Sequence[int], recipes: Sequence[Recipe], begin: Begin
+) -> Packing:
+    """Open claims that were planned before, and place all other pods in Karpenter's order.
+
+    Pods that are not free are packed in Karpenter's order, as they were when the claims were
+    planned; free pods join the claim of their recipe. A pod that its claim refuses is placed
+    wherever there is room, so the caller has to compare the claims with the recipes.
+    """
+    beginning = begin()
+    packer, class_of = beginning.packer, compiled.class_of
+    rank = {position: number for number, position in enumerate(order)}
+    planned = {p for recipe in recipes for p in recipe.pods if is_free(class_of[p])}
+    stages = free_stages(compiled, beginning.joining, sorted(planned, key=rank.__getitem__))
+    packing = packer.pack([p for p in order if p not in planned], class_of)
+    left = packer.take_back()
+    for recipe in recipes:
+        own = sorted((p for p in recipe.pods if p in planned), key=rank.__getitem__)
+        mine = [(p, class_of[p], stages[p][1]) for p in own if p in stages]
+        left += [p for p in own if p not in stages]
+        held = set(recipe.pods)
+        opened = next((c for c in packer.claims if not held.isdisjoint(c.members)), None)
+        if opened is not None:
+            left += [p for p, kind, stage in mine if not packer.join(opened, kind, stage, p)]
+        elif mine:
+            template = stages[mine[0][0]][0]
+            left += packer.buy(template, mine, partial(_listed, template, recipe))
+    packer.pack(sorted(left, key=rank.__getitem__), class_of)
+    return packing
+
+
+def _listed(template: Template, recipe: Recipe, claim: OpenClaim) -> int:
+    """The offerings of the types that a recipe lists, as far as a claim allows them."""
+    universe = template.universe
+    listed = set(recipe.instance_types)
+    bits = 0
+    for index in universe.types_in(claim.bits):
+        if universe.type_names[index] in listed:
+            bits |= universe.type_bits[index]
+    return claim.bits & bits or claim.bits
 
 
 def _largest_first(market: Market, column: Configuration) -> tuple[object, ...]:

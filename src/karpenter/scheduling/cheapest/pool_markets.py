@@ -165,6 +165,22 @@ def pool_markets(
     return found
 
 
+def free_stages(
+    compiled: CompiledProblem, joining: Joining, positions: Iterable[int]
+) -> dict[int, tuple[Template, Stage]]:
+    """The home of each of these free pods, if it has one: a pool, and the stage to join it by."""
+    homes: dict[int, tuple[Template, Stage, int] | None] = {}
+    found = {}
+    for position in positions:
+        pod_class = compiled.class_of[position]
+        if pod_class.number not in homes:
+            homes[pod_class.number] = _home(compiled, joining, pod_class)
+        home = homes[pod_class.number]
+        if home is not None:
+            found[position] = home[:2]
+    return found
+
+
 def _pool_market(template: Template, cost: CostOptions, classes: Sequence[FreeClass]) -> PoolMarket:
     names = {name for entry in classes for name, _ in entry.pod_class.needs}
     resources = tuple(sorted(names, key=lambda name: (name != CPU, name)))

@@ -43,7 +43,8 @@ def _read(annotations: Mapping[str, str], settings: CostOptions) -> tuple[CostOp
             continue
         try:
             if key == PACKING:
-                found = replace(found, packing=_packing(text))
+                packing = _packing(text)
+                found = found if settings.is_forced else replace(found, packing=packing)
             elif key == MIN_TYPES:
                 on_demand, spot = cost_values.min_types(text)
                 found = replace(found, min_types=on_demand, min_spot_types=spot)

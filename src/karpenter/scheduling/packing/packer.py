@@ -56,6 +56,16 @@ class Packing:
     has_insisted: bool = False  # whether a claim in a runner-up domain was skipped
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A claim that was planned before, to be opened again with the same pods."""
+
+    node_pool: str
+    names: tuple[str, ...]  # of its pods
+    instance_types: tuple[str, ...]  # that it may be launched as
+    pods: tuple[int, ...] = ()  # the positions of those that are still to be placed
+
+
 class Packer:
     """One attempt to place the pods of a pass."""
 
