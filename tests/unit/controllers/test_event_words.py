@@ -27,7 +27,7 @@ from karpenter.controllers.termination import events as reports
 from karpenter.disruption.events import announced_command
 from karpenter.kube.events import Event
 from karpenter.model import labels
-from unit.controllers.disruption_bench import (
+from unit.controllers.disruption.disruption_bench import (
     Disrupting,
     bad,
     disrupting,
