@@ -16,7 +16,7 @@ from karpenter_sandbox.store import journal
 from karpenter_sandbox.store.errors import NotKeptError
 from karpenter_sandbox.store.journal import Journal, JournalError
 from karpenter_sandbox.store.store import Store
-from unit.sandbox.test_store_journal import content, key, obj, rewritten_early
+from unit.sandbox.store.test_store_journal import content, key, obj, rewritten_early
 
 
 def recorded(path: Path) -> Store:
