@@ -7,7 +7,7 @@ from helpers.builders import pod
 from karpenter.api.devices import ResourceClaim
 from karpenter.api.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from karpenter.scheduling.devices.claims import ClaimDirectory
-from unit.scheduling.device_objects import claim, exactly, held, user
+from unit.scheduling.devices.device_objects import claim, exactly, held, user
 
 
 def generated(name: str, made: str | None = None, *, known: bool = True) -> Pod:

@@ -25,7 +25,7 @@ from karpenter.scheduling.devices.places import NodePlace
 from karpenter.scheduling.devices.requests import Compiler
 from karpenter.scheduling.devices.search import OutOfStepsError, Search
 from karpenter.scheduling.devices.selectors import SelectorError
-from unit.scheduling.device_objects import (
+from unit.scheduling.devices.device_objects import (
     DRIVER,
     alike,
     claim,

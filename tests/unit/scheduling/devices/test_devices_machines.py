@@ -14,7 +14,7 @@ from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import Why
 from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.nodes import StateNode
-from unit.scheduling.device_objects import (
+from unit.scheduling.devices.device_objects import (
     BARE,
     ONE,
     TWO,

@@ -19,7 +19,7 @@ from karpenter.api.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from karpenter.model import labels as keys
 from karpenter.scheduling.devices import search
 from karpenter.scheduling.plan import Why
-from unit.scheduling.device_objects import (
+from unit.scheduling.devices.device_objects import (
     BARE,
     ONE,
     TWO,

@@ -12,7 +12,7 @@ from karpenter.model import labels as keys
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.devices.inventory import published_pools, template_pools
 from karpenter.scheduling.devices.reach import terms_of
-from unit.scheduling.device_objects import device, in_zone, named, published
+from unit.scheduling.devices.device_objects import device, in_zone, named, published
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from karpenter.scheduling.devices.inputs import SharedAttribute
 from karpenter.scheduling.devices.inventory import PoolDevice, template_pools
 from karpenter.scheduling.devices.selectors import Selector, SelectorError
-from unit.scheduling.device_objects import DRIVER, device, published
+from unit.scheduling.devices.device_objects import DRIVER, device, published
 
 DEVICE = device(
     "gpu-0",

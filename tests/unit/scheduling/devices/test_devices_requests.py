@@ -10,7 +10,7 @@ from karpenter.api.devices import (
     ResourceClaim,
 )
 from karpenter.scheduling.devices.requests import Compiler, UnservableClaimError
-from unit.scheduling.device_objects import claim, device_class, exactly, first_available
+from unit.scheduling.devices.device_objects import claim, device_class, exactly, first_available
 
 CLASSES = [device_class()]
 

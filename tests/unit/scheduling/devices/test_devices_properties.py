@@ -17,7 +17,7 @@ from karpenter.scheduling.devices.places import NodePlace
 from karpenter.scheduling.devices.requests import Compiler
 from karpenter.scheduling.devices.search import Found, Pick, Search
 from karpenter.scheduling.devices.usage import Usage
-from unit.scheduling.device_objects import (
+from unit.scheduling.devices.device_objects import (
     alike,
     claim,
     device,
