@@ -44,7 +44,9 @@ INSTALLING: Final = "docs/install.md"
 
 ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
-_OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
+_OFFLINE: Final = (
+    "tests/unit/cloud/aws/simulated/test_aws_offline_plan.py runs it, as it takes longer"
+)
 _PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
 _RELEASE: Final = "tests/e2e/test_release_files.py runs it on a release"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"

@@ -25,7 +25,7 @@ from karpenter.cloud.provider import (
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.settings import Settings
-from unit.aws.aws_bed import FEW_TYPES, POOL, AwsBed, AwsCloud, aws_cloud, pool_body
+from unit.cloud.aws.aws_bed import FEW_TYPES, POOL, AwsBed, AwsCloud, aws_cloud, pool_body
 
 ON_DEMAND = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
 SPOT = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot"]}

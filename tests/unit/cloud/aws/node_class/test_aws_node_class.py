@@ -39,7 +39,7 @@ from karpenter.settings import Settings
 from karpenter_sandbox.client import Client as MemoryClient
 from karpenter_sandbox.server.api import Api
 from karpenter_sandbox.server.transport import MemoryTransport
-from unit.aws.aws_bed import served_kinds
+from unit.cloud.aws.aws_bed import served_kinds
 
 NAME = "default"
 CRDS = (

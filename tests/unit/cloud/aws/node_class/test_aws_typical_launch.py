@@ -19,7 +19,7 @@ from karpenter.cloud.aws.types.sized_types import incompatibility
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
-from unit.aws.aws_types import ZONES, kind, offering
+from unit.cloud.aws.aws_types import ZONES, kind, offering
 
 IMAGE = AMIStatus(
     id="ami-1",

@@ -30,5 +30,5 @@ HERE = Path(__file__).parent
 @pytest.hookimpl(tryfirst=True)  # before the ledger asks which tier a test belongs to
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == HERE and item.path.name in SIMULATED:
+        if item.path.is_relative_to(HERE) and item.path.name in SIMULATED:
             item.add_marker(pytest.mark.storm)

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.clusters import in_virtual_time
 from karpenter.model import labels
-from unit.aws.aws_bed import aws_cloud
+from unit.cloud.aws.aws_bed import aws_cloud
 
 ZONES = ["us-west-2a", "us-west-2b"]
 

@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from helpers.clusters import in_virtual_time
 from karpenter.api.node_classes.ec2 import EC2NodeClass
-from unit.aws.aws_bed import NODE_CLASS, aws_cloud
+from unit.cloud.aws.aws_bed import NODE_CLASS, aws_cloud
 
 PANICS = 'controller_runtime_reconcile_panics_total{controller="nodeclass"}'
 SUCCESSES = 'controller_runtime_reconcile_total{controller="nodeclass",result="success"}'

@@ -20,8 +20,8 @@ from karpenter.decision_log.log import Say
 from karpenter.kube.errors import ConnectionLostError, NotFoundError
 from karpenter.model import labels
 from karpenter.model.conditions import moment_of, timestamp
-from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud
-from unit.aws.test_aws_messages import ec2, health, state
+from unit.cloud.aws.aws_bed import POOL, AwsCloud, aws_cloud
+from unit.cloud.aws.interruption.test_aws_messages import ec2, health, state
 
 
 def instance_id(claim: NodeClaim) -> str:

@@ -23,7 +23,7 @@ from karpenter.cloud.aws.launch.fleet import (
     tenancy_of,
 )
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
-from unit.aws.aws_types import ZONES, capacity_types, kind, offering, wanted
+from unit.cloud.aws.aws_types import ZONES, capacity_types, kind, offering, wanted
 
 SUBNETS = {ZONES[0]: "subnet-a", ZONES[1]: "subnet-b"}
 

@@ -17,7 +17,7 @@ from karpenter.report.provisioning import plan_schema
 
 pytestmark = pytest.mark.storm  # a plan with every type of EC2 takes half a second
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[5]
 EXAMPLE = str(ROOT / "examples" / "aws-plan")
 SHOWN = re.findall(
     r"```console\n\$ (COLUMNS=.+)\n((?:.*\n)*?)```", (ROOT / "docs" / "aws.md").read_text("utf-8")

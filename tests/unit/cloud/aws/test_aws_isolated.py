@@ -10,7 +10,7 @@ from helpers.clusters import in_virtual_time
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.provider import InstanceNotFoundError
 from karpenter.kube.errors import NotFoundError
-from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
+from unit.cloud.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
 
 # What private clusters have endpoints for, as boto3 names the services
 REACHABLE = frozenset({"ec2", "ecr", "s3", "sts", "ssm"})

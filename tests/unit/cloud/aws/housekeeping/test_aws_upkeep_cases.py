@@ -18,10 +18,16 @@ from karpenter.cloud.aws.simulated.simulated_aws import announcement
 from karpenter.cloud.provider import CloudError, CreateError, NodeClassNotReadyError
 from karpenter.conversion.convert import convert_all
 from karpenter.model import labels
-from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
-from unit.aws.test_aws_interruption import about, instance_id, is_going, received, waiting
-from unit.aws.test_aws_launch import reserve
-from unit.aws.test_aws_messages import ec2
+from unit.cloud.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
+from unit.cloud.aws.interruption.test_aws_interruption import (
+    about,
+    instance_id,
+    is_going,
+    received,
+    waiting,
+)
+from unit.cloud.aws.interruption.test_aws_messages import ec2
+from unit.cloud.aws.launch.test_aws_launch import reserve
 
 HASHES = (ec2_labels.NODE_CLASS_HASH, ec2_labels.NODE_CLASS_HASH_VERSION)
 

@@ -24,7 +24,7 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.registry import ProviderError
 from karpenter.model import labels
-from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
+from unit.cloud.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
 
 # What the life of an instance and of its node class asks of AWS, in order
 CALLS_OF_A_LIFE = (

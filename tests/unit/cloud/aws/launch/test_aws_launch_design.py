@@ -7,7 +7,7 @@ from helpers.clusters import in_virtual_time
 from karpenter.cloud.aws.launch import launch
 from karpenter.cloud.aws.launch.design import Design, Task, designed
 from karpenter.model import labels
-from unit.aws.aws_bed import aws_cloud
+from unit.cloud.aws.aws_bed import aws_cloud
 
 ON_DEMAND = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
 

@@ -14,8 +14,8 @@ from karpenter.api.nodes import Node
 from karpenter.cloud.provider import CloudError, InsufficientCapacityError
 from karpenter.cloud.registry import ProviderError
 from karpenter.model import labels
-from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
-from unit.aws.test_aws_launch import reserve
+from unit.cloud.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
+from unit.cloud.aws.launch.test_aws_launch import reserve
 
 
 async def named(cloud: AwsCloud, name: str, **claim: Any) -> NodeClaim:

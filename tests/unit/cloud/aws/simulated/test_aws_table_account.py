@@ -29,7 +29,7 @@ from karpenter.cloud.aws.types.facts import facts_of, is_usable
 from karpenter.cloud.aws.types.tables import sold_types
 from karpenter.inquiry import aws_catalogue
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[5]
 REFRESH = "run: .venv/bin/python tools/instance_type_facts.py"
 
 

@@ -19,7 +19,7 @@ from karpenter.cloud.provider import (
 )
 from karpenter.model import labels
 from karpenter.settings import Settings, parse_gates
-from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
+from unit.cloud.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
 
 ON_DEMAND = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
 SPOT = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot"]}

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.clock import run_virtual
 from karpenter.cloud.contract import Bed, ProviderContract
-from unit.aws.aws_bed import AwsBed, aws_cloud
+from unit.cloud.aws.aws_bed import AwsBed, aws_cloud
 
 
 @pytest.mark.row("S3-01")

@@ -12,7 +12,7 @@ from karpenter.cloud.types import Offering
 from karpenter.model import labels
 from karpenter.settings import Settings, with_assignments
 from karpenter_sandbox.command.prices import price_list
-from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud, reference
+from unit.cloud.aws.aws_bed import POOL, AwsCloud, aws_cloud, reference
 
 pytestmark = pytest.mark.storm  # a simulated account takes moto a second to make
 

@@ -20,7 +20,7 @@ from karpenter.cloud.aws.simulated.fault_injection import (
 from karpenter.cloud.aws.simulated.faults import Faults
 
 MARKET = Market("us-west-2", ("us-west-2a", "us-west-2b", "us-west-2c"))
-POLICIES = Path(__file__).parents[3] / "docs" / "aws" / "policies"
+POLICIES = Path(__file__).parents[5] / "docs" / "aws" / "policies"
 # Rights without a call of their own
 _NO_CALLS = {"PassRole", "PassedToService", "TagInstanceProfile", "CreateAction"}
 

@@ -9,7 +9,7 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.housekeeping.offering_gauges import OfferingGauges
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.telemetry import Metrics
-from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
+from unit.cloud.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
 
 SPOT = 'offering_available{capacity_type="spot",instance_type="m5.large",zone="us-west-2a"} '
 

@@ -19,7 +19,7 @@ from karpenter_sandbox.kinds.registry import Registry
 from karpenter_sandbox.server.api import Api
 from karpenter_sandbox.server.transport import MemoryTransport
 from karpenter_sandbox.store.store import Store
-from unit.aws.aws_bed import aws_cloud
+from unit.cloud.aws.aws_bed import aws_cloud
 
 
 def made(environment: Mapping[str, str]) -> AwsProvider:

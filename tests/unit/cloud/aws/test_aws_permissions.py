@@ -16,10 +16,10 @@ from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.cloud.aws.interruption.messages import parse
-from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
-from unit.aws.test_aws_faults import gone
+from unit.cloud.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
+from unit.cloud.aws.test_aws_faults import gone
 
-AWS = Path(__file__).parents[3] / "docs" / "aws"
+AWS = Path(__file__).parents[4] / "docs" / "aws"
 INSTALL = AWS.parents[1] / "examples" / "install"
 POLICIES = AWS / "policies"
 NAMES = ("discovery", "eks", "iam-integration", "interruption", "node-lifecycle", "zonal-shift")

@@ -6,7 +6,7 @@ from karpenter.cloud.aws.launch.filters import Wanted, launchable
 from karpenter.cloud.provider import InsufficientCapacityError
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
-from unit.aws.aws_types import ZONES, capacity_types, kind, offering, wanted
+from unit.cloud.aws.aws_types import ZONES, capacity_types, kind, offering, wanted
 
 GPU = {"nvidia.com/gpu": 1}
 
