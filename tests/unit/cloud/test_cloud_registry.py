@@ -13,7 +13,7 @@ from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.provider import KwokProvider, make_provider
 from karpenter.cloud.registry import GROUP, ProviderContext, ProviderError, load_provider
 from karpenter.settings import Settings
-from unit.cloud.kwok_cloud import kwok_cloud
+from unit.cloud.kwok.kwok_cloud import kwok_cloud
 
 KWOK = EntryPoint("kwok", "karpenter.cloud.kwok.provider:make_provider", GROUP)
 REPOSITORY = Path(__file__).parents[3]

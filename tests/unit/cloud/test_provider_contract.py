@@ -24,8 +24,8 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model import labels
-from unit.cloud.kwok_bed import KwokBed
-from unit.cloud.kwok_cloud import kwok_cloud
+from unit.cloud.kwok.kwok_bed import KwokBed
+from unit.cloud.kwok.kwok_cloud import kwok_cloud
 
 
 class Forgetful(KwokProvider):

@@ -32,7 +32,7 @@ from third_party import (
     machine_class_objects,
     ready,
 )
-from unit.cloud.kwok_cloud import CountedTransport, api_in_memory
+from unit.cloud.kwok.kwok_cloud import CountedTransport, api_in_memory
 
 CLASS = NodeClassReference(**REFERENCE)
 

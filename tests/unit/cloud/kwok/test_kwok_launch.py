@@ -22,7 +22,7 @@ from karpenter.cloud.provider import (
     NodeClassNotReadyError,
 )
 from karpenter.model import labels
-from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
+from unit.cloud.kwok.kwok_cloud import KwokCloud, kwok_cloud
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response
 from karpenter.settings import Settings
-from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
+from unit.cloud.kwok.kwok_cloud import KwokCloud, kwok_cloud
 
 
 def told(

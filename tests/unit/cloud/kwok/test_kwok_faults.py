@@ -13,7 +13,7 @@ from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.cloud.kwok.faults import OfferingPattern, PatternError, parse_patterns
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
 from karpenter.model import labels
-from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
+from unit.cloud.kwok.kwok_cloud import KwokCloud, kwok_cloud
 
 SPOT_OF_SMALL = OfferingPattern("c-2x-amd64-linux", capacity_type="spot")
 

@@ -8,7 +8,7 @@ from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.contract import Bed
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.provider import CloudProvider
-from unit.cloud.kwok_cloud import NODE_CLASS, POOL, KwokCloud
+from unit.cloud.kwok.kwok_cloud import NODE_CLASS, POOL, KwokCloud
 
 
 class KwokBed(Bed):

@@ -9,7 +9,7 @@ from karpenter.api.nodes import Node
 from karpenter.cloud.kwok.provider import REPAIR_POLICIES
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.model import labels
-from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
+from unit.cloud.kwok.kwok_cloud import KwokCloud, kwok_cloud
 
 
 async def launched(cloud: KwokCloud, name: str = "general-x7k2p") -> NodeClaim:

@@ -10,8 +10,8 @@ from karpenter.clock import run_virtual
 from karpenter.cloud.contract import Bed, ProviderContract
 from karpenter.cloud.metered import Call, MeteredProvider
 from karpenter.cloud.provider import CloudProvider
-from unit.cloud.kwok_bed import KwokBed
-from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
+from unit.cloud.kwok.kwok_bed import KwokBed
+from unit.cloud.kwok.kwok_cloud import KwokCloud, kwok_cloud
 
 
 @pytest.mark.row("S0-49")
