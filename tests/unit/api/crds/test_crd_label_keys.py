@@ -11,7 +11,7 @@ from helpers.crd_cases import replaced, wrong_fields
 from helpers.small_objects import CLAIM, OLD_CLAIM, OLD_POOL, OVERLAY, POOL
 from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.model import labels
-from unit.api.label_key_cases import (
+from unit.api.crds.cases.label_key_cases import (
     CLAIM_REQUIREMENT,
     EVERYWHERE,
     LABELS,

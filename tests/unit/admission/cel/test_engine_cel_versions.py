@@ -2,7 +2,7 @@
 
 import pytest
 
-from unit.admission.test_engine_cel_library import outcome
+from unit.admission.cel.test_engine_cel_library import outcome
 
 
 @pytest.mark.parametrize(

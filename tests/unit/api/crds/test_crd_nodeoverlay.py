@@ -6,10 +6,10 @@ import pytest
 
 from helpers.crd_cases import admit, columns, replaced, unproved, values_of, wrong_fields
 from helpers.small_objects import OVERLAY
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.label_key_cases import OVERLAY_REQUIREMENT, refused_keys
-from unit.api.nodeoverlay_cases import ACCEPTED, REFUSED
-from unit.api.requirement_cases import V1_OPERATORS, refused_operators, requirement
+from unit.api.crds.cases.label_key_cases import OVERLAY_REQUIREMENT, refused_keys
+from unit.api.crds.cases.nodeoverlay_cases import ACCEPTED, REFUSED
+from unit.api.crds.cases.requirement_cases import V1_OPERATORS, refused_operators, requirement
+from unit.api.crds.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 
 CRD = "nodeoverlays.karpenter.sh"
 V1ALPHA1 = crd_version(CRD, "v1alpha1")

@@ -16,8 +16,8 @@ from helpers.crd_cases import (
     wrong_fields,
 )
 from helpers.small_objects import BUFFER
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES
+from unit.api.crds.cases.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES
+from unit.api.crds.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 
 CRD = "capacitybuffers.autoscaling.x-k8s.io"
 V1BETA1 = crd_version(CRD, "v1beta1")

@@ -4,8 +4,8 @@ The cases for kubelets are values of ``kubelet``, which NodePool and NodeClaim s
 """
 
 from helpers.crd_cases import ABSENT, case, refused
-from unit.api.nodepool_cases import REFUSED_LIMITS, REFUSED_TEMPLATES
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.nodepool_cases import REFUSED_LIMITS, REFUSED_TEMPLATES
+from unit.api.crds.cases.requirement_cases import (
     ACCEPTED_QUANTITIES,
     FULL_TAINT,
     requirement,

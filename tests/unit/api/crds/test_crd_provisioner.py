@@ -17,14 +17,14 @@ from helpers.crd_cases import (
     wrong_fields,
 )
 from helpers.small_objects import PROVISIONER
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.requirement_cases import (
     ACCEPTED_QUANTITIES,
     OLD_OPERATORS,
     REFUSED_QUANTITIES,
     requirement,
     taint,
 )
+from unit.api.crds.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 
 CRD = "provisioners.karpenter.sh"
 V1ALPHA5 = crd_version(CRD, "v1alpha5")

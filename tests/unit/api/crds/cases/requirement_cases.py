@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from helpers.crd_cases import values_of
-from unit.api.label_key_cases import refused_keys
+from unit.api.crds.cases.label_key_cases import refused_keys
 
 V1_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 OLD_OPERATORS = V1_OPERATORS[:6]

@@ -15,7 +15,7 @@ import yaml
 
 from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.admission.schemas.engine import compile_crd
-from unit.api.crd_walk import undescribed
+from unit.api.crds.crd_walk import undescribed
 
 NAMES = sorted(builtin_crds())
 TYPES = {"object", "array", "string", "integer", "number", "boolean"}

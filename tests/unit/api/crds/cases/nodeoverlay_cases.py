@@ -1,7 +1,11 @@
 """Changes to a small valid NodeOverlay that the API server accepts or refuses."""
 
 from helpers.crd_cases import ABSENT, case, refused
-from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES, requirement
+from unit.api.crds.cases.requirement_cases import (
+    ACCEPTED_QUANTITIES,
+    REFUSED_QUANTITIES,
+    requirement,
+)
 
 CAPACITY = "spec.capacity"
 

@@ -4,8 +4,8 @@ import pytest
 
 from helpers.crd_cases import admit, columns, errors_of, replaced, wrong_fields
 from helpers.small_objects import NODE_CLASS
-from unit.api.crd_walk import crd_version, rule_messages
-from unit.api.requirement_cases import ACCEPTED_DURATIONS, REFUSED_DURATIONS
+from unit.api.crds.cases.requirement_cases import ACCEPTED_DURATIONS, REFUSED_DURATIONS
+from unit.api.crds.crd_walk import crd_version, rule_messages
 
 CRD = "kwoknodeclasses.karpenter.kwok.sh"
 V1ALPHA1 = crd_version(CRD, "v1alpha1")

@@ -22,17 +22,17 @@ from helpers.crd_cases import (
     wrong_fields,
 )
 from helpers.small_objects import CLAIM, OLD_CLAIM
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.label_key_cases import CLAIM_REQUIREMENT, OLD_CLAIM_REQUIREMENT
-from unit.api.nodeclaim_cases import ACCEPTED, CLASS, REFUSED, REQUESTS
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.label_key_cases import CLAIM_REQUIREMENT, OLD_CLAIM_REQUIREMENT
+from unit.api.crds.cases.nodeclaim_cases import ACCEPTED, CLASS, REFUSED, REQUESTS
+from unit.api.crds.cases.requirement_cases import (
     OLD_OPERATORS,
     V1_OPERATORS,
     refused_requirements,
     requirement,
     taint,
 )
-from unit.api.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
+from unit.api.crds.cases.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
+from unit.api.crds.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 
 CRD = "nodeclaims.karpenter.sh"
 SMALL = {"v1": CLAIM, "v1beta1": OLD_CLAIM}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unit.api.ec2nodeclass_specs import (
+from unit.api.crds.cases.ec2nodeclass_specs import (
     ABSENT,
     EVERY_EBS_FIELD,
     SUBNET_ID,

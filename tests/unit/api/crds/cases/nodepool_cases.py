@@ -3,7 +3,7 @@
 from typing import Any
 
 from helpers.crd_cases import ABSENT, case, refused
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.requirement_cases import (
     ACCEPTED_DURATIONS,
     ACCEPTED_QUANTITIES,
     REFUSED_DURATIONS,

@@ -13,10 +13,24 @@ from _pytest.mark.structures import ParameterSet
 
 from helpers.crd_cases import named_tables, values_of
 from karpenter.admission.schemas.engine import Admitted, CompiledVersion, builtin
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, undescribed, used_fields
-from unit.api.ec2nodeclass_accepted import ACCEPTED
-from unit.api.ec2nodeclass_refused import REFUSED_BY_RULE, REFUSED_BY_SCHEMA
-from unit.api.ec2nodeclass_specs import ABSENT, ALIAS, PROFILE, TAGS, alias, old_ami, without_absent
+from unit.api.crds.cases.ec2nodeclass_accepted import ACCEPTED
+from unit.api.crds.cases.ec2nodeclass_refused import REFUSED_BY_RULE, REFUSED_BY_SCHEMA
+from unit.api.crds.cases.ec2nodeclass_specs import (
+    ABSENT,
+    ALIAS,
+    PROFILE,
+    TAGS,
+    alias,
+    old_ami,
+    without_absent,
+)
+from unit.api.crds.crd_walk import (
+    crd_version,
+    declared_fields,
+    rule_messages,
+    undescribed,
+    used_fields,
+)
 
 CRD = "ec2nodeclasses.karpenter.k8s.aws"
 SMALL: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from _pytest.mark.structures import ParameterSet
 
 from helpers.crd_cases import errors_of, named_tables, replaced, wrong_fields
 from helpers.small_objects import CLAIM, OLD_CLAIM, OLD_POOL, OVERLAY, POOL
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.requirement_cases import (
     ACCEPTED_KEYS,
     ACCEPTED_MIN_VALUES,
     ACCEPTED_TAINTS,
@@ -23,7 +23,7 @@ from unit.api.requirement_cases import (
     refused_operators,
     requirement,
 )
-from unit.api.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
+from unit.api.crds.cases.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
 
 POOL_V1 = "v1-NodePool"
 POOL_V1BETA1 = "v1beta1-NodePool"

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from karpenter.admission.schemas.engine import CompiledVersion, builtin
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, undescribed, used_fields
-from unit.api.ec2nodeclass_specs import EVERY_EBS_FIELD, REFUSED_METADATA_OPTIONS, VOLUME_TYPES, ebs
+from unit.api.crds.cases.ec2nodeclass_specs import (
+    EVERY_EBS_FIELD,
+    REFUSED_METADATA_OPTIONS,
+    VOLUME_TYPES,
+    ebs,
+)
+from unit.api.crds.crd_walk import (
+    crd_version,
+    declared_fields,
+    rule_messages,
+    undescribed,
+    used_fields,
+)
 
 V1ALPHA1 = crd_version("awsnodetemplates.karpenter.k8s.aws", "v1alpha1")
 EVERYTHING: dict[str, Any] = {

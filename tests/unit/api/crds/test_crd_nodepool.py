@@ -24,18 +24,18 @@ from helpers.crd_cases import (
     wrong_fields,
 )
 from helpers.small_objects import OLD_POOL, POOL
-from unit.api import nodepool_cases, v1beta1_cases
-from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.label_key_cases import (
+from unit.api.crds.cases import nodepool_cases, v1beta1_cases
+from unit.api.crds.cases.label_key_cases import (
     OLD_POOL_LABEL,
     OLD_POOL_REQUIREMENT,
     POOL_LABEL,
     POOL_REQUIREMENT,
     refused_keys,
 )
-from unit.api.nodepool_cases import BUDGETS, CLASS, DISRUPTION, LABELS, NODES
-from unit.api.requirement_cases import OLD_OPERATORS, V1_OPERATORS, refused_requirements
-from unit.api.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
+from unit.api.crds.cases.nodepool_cases import BUDGETS, CLASS, DISRUPTION, LABELS, NODES
+from unit.api.crds.cases.requirement_cases import OLD_OPERATORS, V1_OPERATORS, refused_requirements
+from unit.api.crds.cases.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
+from unit.api.crds.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 
 CRD = "nodepools.karpenter.sh"
 REQUIREMENTS = f"{NODES}.requirements"

@@ -6,7 +6,7 @@ message. Case numbers such as ``aws-8`` are those of the admission matrix.
 
 import pytest
 
-from unit.api.ec2nodeclass_specs import (
+from unit.api.crds.cases.ec2nodeclass_specs import (
     ABSENT,
     ALIAS,
     REFUSED_METADATA_OPTIONS,

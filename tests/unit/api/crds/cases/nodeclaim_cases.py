@@ -1,7 +1,7 @@
 """Changes to small valid NodeClaims that the API server accepts or refuses, by version."""
 
 from helpers.crd_cases import ABSENT, case, refused
-from unit.api.requirement_cases import (
+from unit.api.crds.cases.requirement_cases import (
     ACCEPTED_DURATIONS,
     ACCEPTED_QUANTITIES,
     FULL_TAINT,
