@@ -115,6 +115,51 @@ class Alternative:
     refused: str = ""  # why it may not be kept, if so
 
 
+class KeptFor(StrEnum):
+    """Why a claim that is packed by price keeps an instance type."""
+
+    CHEAPEST = "cheapest"
+    MINIMUM = "minimum"  # the pool requires so many types
+    SLACK = "slack"  # it is nearly as cheap as the cheapest
+    MIN_VALUES = "minValues"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptType:
+    """An instance type that a claim keeps, with what it is expected to cost."""
+
+    instance_type: str
+    price: float
+    because: KeptFor
+
+
+@dataclass(frozen=True, slots=True)
+class DualPrices:
+    """What one more pod of a class, or one more unit of a resource, costs in its market."""
+
+    pod: float
+    rates: Mapping[str, float]  # resource -> dollars per hour for one unit
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """Why a claim was bought by price as it is: the figures it was bought by, at that time."""
+
+    price: float  # expected, with the fixed cost of the node
+    pods: int  # on it, virtual ones of buffers included
+    duals: Mapping[str, DualPrices]  # by pod, of those that were placed by price
+    leading: DualPrices | None  # those of the pods that contribute most together
+    per_unit: Mapping[str, float]  # resource -> its part of the launch's price, for one unit
+    kept: tuple[KeptType, ...]  # cheapest first
+    full: tuple[tuple[str, float], ...]  # (resource, taken part of the room), fullest first
+    is_estimate: bool = False  # some price of the pool's catalogue is an estimate
+
+    @property
+    def shares(self) -> float:
+        """What the pods of the claim contribute, as far as they were placed by price."""
+        return sum(each.pod for each in self.duals.values())
+
+
 @dataclass(frozen=True, slots=True)
 class PackingOutcome:
     """Which candidate a plan was made from, of which."""
@@ -125,6 +170,7 @@ class PackingOutcome:
     is_cut: bool  # the deadline ended the search, so the plan depends on CPU speed
     alternatives: tuple[Alternative, ...] = ()
     failures: tuple[str, ...] = ()  # of the solver
+    purchases: Mapping[str, Purchase] = field(default_factory=dict)  # claim -> why it is as it is
 
 
 @dataclass(frozen=True, slots=True)

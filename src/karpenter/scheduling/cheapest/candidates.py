@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 from karpenter.scheduling.attempt import Attempt, Begin, Beginning, HasTime, pod_order
 from karpenter.scheduling.attempt import begin as begin_attempt
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
-from karpenter.scheduling.cheapest.market import Configuration, Market, Work
-from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice, narrowed
+from karpenter.scheduling.cheapest.market import Configuration, Market, Solution, Work
+from karpenter.scheduling.cheapest.narrowing import Narrowed, expected_price, has_choice, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
     PoolMarket,
     free_stages,
@@ -29,12 +29,13 @@ from karpenter.scheduling.cheapest.pool_markets import (
     is_free,
     pool_markets,
 )
+from karpenter.scheduling.cheapest.purchases import DualsOfPods, dual_prices, purchases
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.inputs.cost_annotations import pool_cost
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.packing.packer import Packing, Recipe
-from karpenter.scheduling.plan import Alternative, Candidate, PackingOutcome, Plan
+from karpenter.scheduling.plan import Alternative, Candidate, DualPrices, PackingOutcome, Plan
 from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.result import with_bookings
 
@@ -44,9 +45,7 @@ _MOST_CLASSES: Final = 400  # of a market that the configuration program takes
 _GREEDY_SECONDS: Final = 1.0  # nominal, for the built-in algorithms, whatever the budget
 
 Write: TypeAlias = Callable[[Attempt], Plan]
-_Chooser: TypeAlias = Callable[
-    [Market, Sequence[float]], Sequence[tuple[Configuration, int]] | None
-]
+_Chooser: TypeAlias = Callable[[Market, Sequence[float]], Solution | None]
 
 
 @dataclass(slots=True)
@@ -65,6 +64,7 @@ class _Found:
     plan: Plan
     expected: float
     refused: str = ""
+    duals: DualsOfPods = field(default_factory=dict)
 
     def objective(self, compiled: CompiledProblem) -> float:
         """What is minimised: expected prices, and the fixed cost of each node."""
@@ -103,8 +103,10 @@ def choose(
     if _is_worth_it(compiled, base):
         start = begin or partial(begin_attempt, compiled)
         drafts = partial(_Draft, compiled, base.attempt, order, has_time, start, insists=insists)
-        for candidate, made in _made(compiled, drafts, search, has_time):
+        for candidate, draft in _made(compiled, drafts, search, has_time):
+            made = draft.finished()
             entry = _Found(candidate, made, write(made), expected_cost(compiled, made))
+            entry.duals = draft.duals
             entry.refused = _refusal(base, entry)
             found.append(entry)
     admissible = [entry for entry in found if not entry.refused]
@@ -112,7 +114,8 @@ def choose(
     for entry in admissible:
         if entry.objective(compiled) * _SAME < chosen.objective(compiled):
             chosen = entry
-    narrow(compiled, chosen.attempt)
+    kept = narrow(compiled, chosen.attempt)
+    narrower = write(chosen.attempt)
     outcome = PackingOutcome(
         mode=PackingMode.CHEAPEST,
         candidate=chosen.candidate,
@@ -123,8 +126,9 @@ def choose(
             for e in found
         ),
         failures=tuple(search.failures),
+        purchases=purchases(compiled, chosen.attempt, narrower.claims, kept, chosen.duals),
     )
-    return chosen.attempt, write(chosen.attempt).with_packing(outcome)
+    return chosen.attempt, narrower.with_packing(outcome)
 
 
 def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
@@ -138,17 +142,22 @@ def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
     return total
 
 
-def narrow(compiled: CompiledProblem, attempt: Attempt) -> None:
-    """Narrow each claim of a pool that is packed by price, and set its price ceiling."""
+def narrow(compiled: CompiledProblem, attempt: Attempt) -> dict[int, Narrowed | None]:
+    """Narrow each claim of a pool that is packed by price, and set its price ceiling.
+
+    Returns what each of these claims keeps, by its index; None for one that stays as it is.
+    """
+    found: dict[int, Narrowed | None] = {}
     settings = compiled.problem.options.cost
     for claim in attempt.packing.claims:
         template = compiled.templates[claim.template]
         cost = pool_cost(template.node_pool, settings)
         if cost.packing is not PackingMode.CHEAPEST:
             continue
-        kept = narrowed(template, claim, cost)
+        kept = found[claim.index] = narrowed(template, claim, cost)
         if kept is not None:
             claim.bits, claim.ceiling = kept.bits, kept.ceiling
+    return found
 
 
 def _is_worth_it(compiled: CompiledProblem, base: _Found) -> bool:
@@ -180,23 +189,19 @@ def _made(
     drafts: Callable[[], "_Draft"],
     search: _Search,
     has_time: HasTime,
-) -> Iterator[tuple[Candidate, Attempt]]:
-    """Yield the candidates beside Karpenter's order, as long as there is time."""
+) -> Iterator[tuple[Candidate, "_Draft"]]:
+    """Yield drafts of the candidates beside Karpenter's order, as long as there is time."""
     budget = compiled.problem.options.cost.budget
     built_in = Work(_GREEDY_SECONDS, has_time)
     work = Work(budget, has_time)
 
-    def by_greed(
-        market: Market, worth: Sequence[float]
-    ) -> Sequence[tuple[Configuration, int]] | None:
-        return greedy.buy(market, worth, market.demand, built_in)
+    def by_greed(market: Market, worth: Sequence[float]) -> Solution | None:
+        return greedy.solved(market, worth, built_in)
 
-    def by_configurations(
-        market: Market, worth: Sequence[float]
-    ) -> Sequence[tuple[Configuration, int]] | None:
+    def by_configurations(market: Market, worth: Sequence[float]) -> Solution | None:
         if len(market.demand) > _MOST_CLASSES:
-            return greedy.buy(market, worth, market.demand, work)
-        return configurations.solved(market, worth, work).bought
+            return greedy.solved(market, worth, work)
+        return configurations.solved(market, worth, work)
 
     makers: list[tuple[Candidate, Callable[[_Draft], bool]]] = [
         (Candidate.APART, _Draft.pack_apart),
@@ -217,7 +222,7 @@ def _made(
         if candidate is Candidate.CONFIGURATIONS:
             search.solver = "highs"
         if is_made:
-            yield candidate, draft.finished()
+            yield candidate, draft
     search.is_cut = search.is_cut or built_in.is_cut or work.is_cut
 
 
@@ -247,6 +252,7 @@ class _Draft:
         bought = {p for market in self._markets for entry in market.classes for p in entry.pods}
         self._packing = packer.pack([p for p in order if p not in bought], class_of, has_time)
         self._left = packer.take_back()
+        self.duals: dict[int, DualPrices] = {}  # of pods that were placed by price
 
     def finished(self) -> Attempt:
         """Place what is left in Karpenter's order, on any claim there is."""
@@ -291,29 +297,38 @@ class _Draft:
             market = pool.market(with_choice=with_choice)
         if not pool.classes:
             return True
-        bought = chooser(market, fluid.worths(market))
-        if bought is None:
+        rates = fluid.class_rates(market)
+        found = chooser(market, fluid.worths_at(market, rates))
+        if found is None:
             return False
-        for column, copies in sorted(bought, key=lambda each: _largest_first(market, each[0])):
+        duals = dual_prices(pool, found.shares, rates)
+        ordered = sorted(found.bought, key=lambda each: _largest_first(market, each[0]))
+        for column, copies in ordered:
             for _ in range(copies):
-                self._replay(pool, column.pods)
+                self._replay(pool, column.pods, duals)
         self._left += [position for entry in pool.classes for position in entry.pods]
         return True
 
-    def _replay(self, pool: PoolMarket, pods: Sequence[tuple[int, int]]) -> None:
+    def _replay(
+        self, pool: PoolMarket, pods: Sequence[tuple[int, int]], duals: Sequence[DualPrices]
+    ) -> None:
         """Buy one configuration: its pods leave their classes; refused pods stay unplaced."""
         members = []
         for user, count in pods:
             entry = pool.classes[user]
             taken, entry.pods[:] = entry.pods[:count], entry.pods[count:]
             members += [(p, self._compiled.class_of[p], entry.stage) for p in taken]
+            self.duals.update(dict.fromkeys(taken, duals[user]))
         members.sort(key=lambda member: self._rank[member[0]])
 
         def keep(claim: OpenClaim) -> int:
             kept = narrowed(pool.template, claim, pool.cost)
             return claim.bits if kept is None else kept.bits
 
-        self._left += self._beginning.packer.buy(pool.template, members, keep)
+        refused = self._beginning.packer.buy(pool.template, members, keep)
+        for position in refused:
+            del self.duals[position]  # it is placed in Karpenter's order instead
+        self._left += refused
 
     def _top_up(self, pool: PoolMarket) -> None:
         """Add free pods to claims that others opened, where that is cheaper than a new claim."""
@@ -321,7 +336,9 @@ class _Draft:
         market = pool.market()
         if not packer.claims or not market.sizes:
             return
-        worth = fluid.worths(market)
+        rates = fluid.class_rates(market)
+        worth = fluid.worths_at(market, rates)
+        duals = dual_prices(pool, worth, rates)
         for claim in list(packer.claims):
             if not any(entry.pods for entry in pool.classes):
                 return
@@ -332,6 +349,7 @@ class _Draft:
                     if not packer.join(claim, pod_class, entry.stage, position):
                         break
                     entry.pods.remove(position)
+                    self.duals[position] = duals[user]
 
     def _filling(
         self, pool: PoolMarket, claim: OpenClaim, worth: Sequence[float]

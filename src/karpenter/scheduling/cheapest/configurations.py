@@ -15,13 +15,18 @@ that does not fit raises ``SolverError``.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from karpenter.scheduling.cheapest import greedy
-from karpenter.scheduling.cheapest.market import Configuration, Market, Work, configuration
+from karpenter.scheduling.cheapest.market import (
+    Configuration,
+    Market,
+    Solution,
+    Work,
+    configuration,
+)
 
 _CLOSE_ENOUGH: Final = 0.002  # of the program's price, between it and its bound
 _MOST_COLUMNS: Final = 4000
@@ -41,16 +46,6 @@ _SAFETY: Final = 1 + 1e-9  # the bound is divided by it, to cover rounding error
 
 class SolverError(Exception):
     """The solver is absent, has failed, or has returned an infeasible result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The outcome for one market."""
-
-    bought: Sequence[tuple[Configuration, int]]
-    price: float  # of what is bought
-    shares: Sequence[float]  # class -> dollars for one pod, never more than machines cost
-    bound: float  # no packing of the market costs less
 
 
 @cache
@@ -330,7 +325,7 @@ class _Program:
             _run(self._highspy, self._master)
         if best is None:
             raise SolverError("there was no time to round what the solver found")
-        return Solution(best[1], best[0], self.proof, self.bound)
+        return Solution(best[1], self.proof)
 
     def _buy_whole(
         self,

@@ -17,6 +17,19 @@ _MOST_PIVOTS: Final = 500
 
 def worths(market: Market) -> list[float]:
     """What one pod of each class is worth: its rates times its needs, in dollars per hour."""
+    return worths_at(market, class_rates(market))
+
+
+def worths_at(market: Market, rates: Sequence[Sequence[float]]) -> list[float]:
+    """What one pod of each class is worth at the rates of its class."""
+    return [
+        sum(rate * need for rate, need in zip(own, needs, strict=True))
+        for own, needs in zip(rates, market.needs, strict=True)
+    ]
+
+
+def class_rates(market: Market) -> list[Sequence[float]]:
+    """The dual rate of each resource, for each class: dollars per hour for a unit of it."""
     groups: dict[tuple[int, ...], list[int]] = {}
     usable: list[list[int]] = [[] for _ in market.demand]
     for number, size in enumerate(market.sizes):
@@ -25,7 +38,7 @@ def worths(market: Market) -> list[float]:
                 usable[user].append(number)
     for user, allowed in enumerate(usable):
         groups.setdefault(tuple(allowed), []).append(user)
-    found = [0.0] * len(market.demand)
+    found: list[Sequence[float]] = [()] * len(market.demand)
     for sizes, users in groups.items():
         resources = range(len(market.needs[users[0]]))
         demand = [sum(market.needs[u][r] * market.demand[u] for u in users) for r in resources]
@@ -35,9 +48,7 @@ def worths(market: Market) -> list[float]:
             demand,
         )
         for user in users:
-            found[user] = sum(
-                rate * need for rate, need in zip(rates, market.needs[user], strict=True)
-            )
+            found[user] = rates
     return found
 
 

@@ -10,11 +10,23 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from karpenter.scheduling.cheapest.market import Configuration, Market, Work, configuration
+from karpenter.scheduling.cheapest.market import (
+    Configuration,
+    Market,
+    Solution,
+    Work,
+    configuration,
+)
 
 _FEW_CLASSES: Final = 400  # beyond that one order of classes is tried for each size
 
 _Filling: TypeAlias = Mapping[int, int]  # class -> how many pods
+
+
+def solved(market: Market, worth: Sequence[float], work: Work) -> Solution | None:
+    """Buy for the whole demand of a market; None means that the work budget was used up."""
+    bought = buy(market, worth, market.demand, work)
+    return Solution(bought, worth) if bought is not None else None
 
 
 def buy(

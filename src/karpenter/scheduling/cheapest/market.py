@@ -94,6 +94,14 @@ class Market:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What is bought for one market."""
+
+    bought: Sequence[tuple[Configuration, int]]
+    shares: Sequence[float]  # class -> dollars per hour for one pod; never more than machines cost
+
+
 def configuration(size: int, pods: Mapping[int, int]) -> Configuration:
     """A size with pods, in the order in which configurations are compared."""
     return Configuration(size, tuple(sorted((user, n) for user, n in pods.items() if n > 0)))

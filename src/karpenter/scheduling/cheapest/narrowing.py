@@ -15,6 +15,7 @@ from karpenter.model import labels
 from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.plan import KeptFor, KeptType
 from karpenter.scheduling.problem import CostOptions
 
 
@@ -24,6 +25,7 @@ class Narrowed:
 
     bits: int
     ceiling: float  # dollars per hour of the most expensive offering it may be launched as
+    types: tuple[KeptType, ...]  # cheapest first
 
 
 def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowed | None:
@@ -41,7 +43,7 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
         return None  # a reservation is prepaid, so its price is no measure for the fallback
     minimum = _minimum(first.capacity_type, cost)
     most = first.price * (1 + cost.price_slack)
-    kept: set[int] = set()  # types
+    kept: dict[int, KeptType] = {}
     ceiling = first.price
     for bit in universe.members(sold):
         index, price = universe.type_of[bit], universe.offerings[bit].price
@@ -49,25 +51,36 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
             break  # bits are in the order of price, so all others are more expensive
         if price > most and index in kept:
             continue
-        kept.add(index)
         ceiling = max(ceiling, price)
-    bits, dearest = _for_min_values(template, claim, sold, _of_types(universe, kept) & claim.bits)
-    return Narrowed(bits, max(ceiling, dearest))
+        if index not in kept:
+            because = KeptFor.MINIMUM if len(kept) < minimum else KeptFor.SLACK
+            because = because if kept else KeptFor.CHEAPEST
+            kept[index] = KeptType(universe.type_names[index], price, because)
+    bits = _of_types(universe, kept) & claim.bits
+    bits, more = _for_min_values(template, claim, sold, bits)
+    added = []
+    for bit in more:
+        price = universe.offerings[bit].price
+        if sold >> bit & 1:
+            ceiling = max(ceiling, price)
+        name = universe.type_names[universe.type_of[bit]]
+        added.append(KeptType(name, price, KeptFor.MIN_VALUES))
+    return Narrowed(bits, ceiling, (*kept.values(), *added))
 
 
 def _for_min_values(
     template: Template, claim: OpenClaim, sold: int, bits: int
-) -> tuple[int, float]:
+) -> tuple[int, list[int]]:
     """Add types, cheapest first, until the pool's ``minValues`` are met.
 
     If the capacity type of the cheapest offering is not enough, types of other capacity types count
-    too. The highest price of those with the same capacity type is returned as well.
+    too. The cheapest offering of each added type is returned as well.
     """
     if not template.min_values:
-        return bits, 0.0
+        return bits, []
     universe, held = template.universe, claim.shape.requirements
     short = sum(entry.wanted - entry.found for entry in template.shortfalls(held, bits))
-    dearest = 0.0
+    added: list[int] = []
     others = claim.bits & ~sold  # a reservation that is used up counts too, as in Karpenter's order
     for bit in (*universe.members(sold), *universe.members(others)):
         if not short:
@@ -78,9 +91,8 @@ def _for_min_values(
         still = sum(entry.wanted - entry.found for entry in template.shortfalls(held, wider))
         if still < short:
             bits, short = wider, still
-            if sold >> bit & 1:
-                dearest = max(dearest, universe.offerings[bit].price)
-    return bits, dearest
+            added.append(bit)
+    return bits, added
 
 
 def expected_price(template: Template, bits: int, cost: CostOptions) -> float:

@@ -307,6 +307,10 @@ class Room:
             if among := having & bits:
                 yield rest, (among & -among).bit_length() - 1
 
+    def left_on(self, bit: int) -> Resources:
+        """What one offering leaves."""
+        return next(rest for rest, having in self._left if having >> bit & 1)
+
     def levels(self, name: str) -> Levels:
         """Which offerings leave how much of a resource."""
         levels = self._levels.get(name)

@@ -35,7 +35,7 @@ from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.scheduling.cheapest import configurations
 from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
-from karpenter.scheduling.plan import Candidate, PackingOutcome
+from karpenter.scheduling.plan import Candidate, KeptFor, PackingOutcome, Purchase
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.solve import solve
 
@@ -487,3 +487,71 @@ def test_a_market_with_very_many_sets_of_users_is_still_solved() -> None:
     bound, _ = configurations.bound_of(market, [0.1] * 12, Work(50.0, lambda: True))
 
     assert bound > 0
+
+
+def purchases_of(answer: Answer) -> Sequence[Purchase]:
+    """Why each claim is as it is, in the order of the claims."""
+    known = packing_of(answer).purchases
+    return [known[claim.name] for claim in answer.claims]
+
+
+@pytest.mark.case("OPT-28")
+@pytest.mark.parametrize("budget", [0.0, 1.0])
+def test_a_claim_records_the_prices_it_was_bought_at(budget: float) -> None:
+    first, second = purchases_of(planned(some(16), replace(COST, budget=budget)))
+
+    assert first.leading is not None
+    assert math.isclose(0.045e-3, first.leading.rates["cpu"])
+    assert 0.0 == first.leading.rates["memory"]
+    assert math.isclose(0.36, first.shares)
+    assert math.isclose(0.36, first.price)
+    assert math.isclose(0.045e-3, first.per_unit["cpu"])
+    assert ("cpu", 1.0) == first.full[0]
+    assert 8 == first.pods == len(first.duals) == len(second.duals)
+    assert not first.duals.keys() & second.duals.keys()
+
+
+def test_the_fixed_cost_of_a_node_is_part_of_its_price() -> None:
+    (bought,) = purchases_of(planned(some(8), replace(COST, node_cost=0.04)))
+
+    assert math.isclose(0.40, bought.price)
+
+
+def test_a_claim_records_why_it_keeps_each_type() -> None:
+    types = [
+        priced_type(name, 4, price) for name, price in zip("abcd", (1, 1.05, 1.06, 3), strict=True)
+    ]
+    pool = node_pool(requirements=[min_values(4, keys.INSTANCE_TYPE)])
+
+    (bought,) = purchases_of(
+        planned(some(4), replace(COST, min_types=2), pools=[pool], types=types)
+    )
+
+    assert [
+        ("a", 1.0, KeptFor.CHEAPEST),
+        ("b", 1.05, KeptFor.MINIMUM),
+        ("c", 1.06, KeptFor.SLACK),
+        ("d", 3.0, KeptFor.MIN_VALUES),
+    ] == [(each.instance_type, each.price, each.because) for each in bought.kept]
+
+
+def test_pods_that_karpenters_order_placed_have_no_share() -> None:
+    tied = some(2, "tied", labels=APP_T, anti_affinity=[pod_term()])
+
+    answer = planned([*tied, *some(12)])
+
+    recorded = {pod for bought in purchases_of(answer) for pod in bought.duals}
+    assert {f"default/{each.metadata.name}" for each in some(12)} == recorded
+
+
+def test_claims_of_a_pool_in_karpenters_order_record_nothing() -> None:
+    theirs = annotated(node_pool("theirs"), {"cost.karpenter.sh/packing": "karpenter"})
+    wanted = [
+        *some(16, "a", node_selector={keys.NODEPOOL: "np"}),
+        *some(16, "b", node_selector={keys.NODEPOOL: "theirs"}),
+    ]
+
+    answer = planned(wanted, pools=[node_pool("np"), theirs])
+
+    ours = {claim.name for claim in answer.claims if claim.node_pool == "np"}
+    assert ours == packing_of(answer).purchases.keys()
