@@ -42,7 +42,14 @@ from karpenter.model.conditions import DRIFTED, moment_of, timestamp
 from karpenter.report.disruption import command_document, reported_reasons
 from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import claim_document, estimate_mark
+from karpenter.report.purchase_explanation import (
+    PurchaseExplanation,
+    planned_purchase,
+    purchase_document,
+    standing_purchase,
+)
 from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
+from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.departing_pods import is_evictable, is_protected, protection_in_words
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active, is_terminating, key_of
@@ -190,6 +197,7 @@ class NodeExplanation:
     termination_progress: TerminationProgress | None = None  # of one that is being deleted
     expires: datetime | None = None  # None when it may stay for good
     unhealthy_condition: UnhealthyCondition | None = None  # only while repair has not begun
+    purchase: PurchaseExplanation | None = None  # of one that was packed by price
 
 
 def explain_node(
@@ -241,6 +249,7 @@ def explain_node(
         unhealthy_condition=unhealthy_condition_of(view, machine)
         if command is None and termination_progress is None
         else None,
+        purchase=standing_purchase(candidate),
     )
 
 
@@ -495,6 +504,34 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "leaving": termination_document(explanation.termination_progress)
         if explanation.termination_progress is not None
         else None,
+        "why": purchase_document(explanation.purchase) if explanation.purchase else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """The explanation of a node that a plan would create."""
+
+    claim: PlannedClaim
+    purchase: PurchaseExplanation | None  # None in Karpenter's order
+
+
+def explain_planned(name: str, outcome: ProvisioningPlan) -> PlannedNode | None:
+    """Explain a node by the name that a plan gives it, or None if the plan creates no such node."""
+    for claim in outcome.plan.claims:
+        if claim.name == name:
+            return PlannedNode(claim, planned_purchase(outcome.plan.packing, claim))
+    return None
+
+
+def planned_document(planned: PlannedNode) -> dict[str, Any]:
+    """Write the explanation of a node that would be created as plain data."""
+    return {
+        "node": planned.claim.name,
+        "nodePool": planned.claim.node_pool,
+        "outcome": "Planned",
+        "claim": claim_document(planned.claim),
+        "why": purchase_document(planned.purchase) if planned.purchase is not None else None,
     }
 
 

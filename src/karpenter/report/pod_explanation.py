@@ -15,6 +15,11 @@ from karpenter.report.provisioning import (
     launch_document,
     unplaced_with_reasons,
 )
+from karpenter.report.purchase_explanation import (
+    PurchaseExplanation,
+    planned_purchase,
+    purchase_document,
+)
 from karpenter.scheduling.attempt import Attempt
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
@@ -51,6 +56,7 @@ class Place:
     equally_cheap: int = 0  # how many of them cost the same
     next_best: Launch | None = None  # the cheapest of those that cost more
     awaits: str = ""  # what a node that is not initialized waits for itself
+    purchase: PurchaseExplanation | None = None  # of a new node that was packed by price
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ def _running(pod: str, snapshot: Snapshot) -> str:
 def _place(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> Place | None:
     for claim in outcome.plan.claims:
         if pod in claim.pods:
-            return _new(claim)
+            return _new(claim, planned_purchase(outcome.plan.packing, claim, pod))
     for name, pods in outcome.plan.existing.items():
         if pod in pods:
             node = snapshot.node(name)
@@ -155,8 +161,15 @@ def _place(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> Place | N
     return None
 
 
-def _new(claim: PlannedClaim) -> Place:
-    return Place(claim.name, claim.node_pool, claim.pods, claim.launch, len(claim.instance_types))
+def _new(claim: PlannedClaim, purchase: PurchaseExplanation | None) -> Place:
+    return Place(
+        claim.name,
+        claim.node_pool,
+        claim.pods,
+        claim.launch,
+        len(claim.instance_types),
+        purchase=purchase,
+    )
 
 
 def explanation_document(explanation: PodExplanation) -> dict[str, Any]:
@@ -195,6 +208,7 @@ def _place_document(place: Place) -> dict[str, Any]:
         "equallyCheap": place.equally_cheap,
         "nextBest": launch_document(place.next_best) if place.next_best is not None else None,
         **({"awaits": place.awaits} if place.awaits else {}),
+        **({"why": purchase_document(place.purchase)} if place.purchase is not None else {}),
     }
 
 

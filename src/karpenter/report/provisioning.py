@@ -77,14 +77,15 @@ def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
             "candidate": plan.packing.candidate.value,
             "solver": plan.packing.solver,
             "isCut": plan.packing.is_cut,
-            "alternatives": [_alternative(entry) for entry in plan.packing.alternatives],
+            "alternatives": [alternative_document(entry) for entry in plan.packing.alternatives],
         }
     if outcome.cheapest is not None:
-        found["cheapest"] = _alternative(outcome.cheapest)
+        found["cheapest"] = alternative_document(outcome.cheapest)
     return found
 
 
-def _alternative(entry: Alternative) -> dict[str, Any]:
+def alternative_document(entry: Alternative) -> dict[str, Any]:
+    """Write what one candidate for a packing would cost as plain data."""
     return {
         "candidate": entry.candidate.value,
         "hourly": entry.hourly,

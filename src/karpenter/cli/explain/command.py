@@ -35,7 +35,8 @@ NODE_HELP = """\
 Show whether a node would be removed or replaced, or why it is kept.
 
 Plans for the whole cluster and then explains one node: its state, the pod or budget that blocks \
-its disruption, and the cheapest action for it, with its price.
+its disruption, and the cheapest action for it, with its price. A node that would be created is \
+explained by the name that `plan` gives it.
 """
 NODE_EXAMPLES = """\
 [bold]Examples[/bold]
@@ -211,7 +212,9 @@ def node(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="The Node, or its NodeClaim.", autocompletion=completion.nodes
+            metavar="NAME",
+            help="The Node, its NodeClaim, or a new node of the plan.",
+            autocompletion=completion.nodes,
         ),
     ],
     form: Form = "table",
@@ -219,6 +222,8 @@ def node(
     """Explain one node."""
     asked = ask()
     _refuse_unlaunched(name, asked.snapshot)
+    if asked.snapshot.node(name) is None and _is_planned(name, asked, form):
+        return
     known = _known("node", name, [each.name for each in asked.snapshot.nodes], asked.snapshot.node)
 
     from karpenter.report.node_explanation import explain_node, node_document
@@ -232,6 +237,24 @@ def node(
         output.write(laid_out(node_parts(explanation, now=asked.now)))
     else:
         output.write(output.render([node_document(explanation)], form))
+
+
+def _is_planned(name: str, asked: question.Question, form: View) -> bool:
+    """Explain a node that a plan would create; False if there is none of that name."""
+    from karpenter.report.node_explanation import explain_planned, planned_document
+
+    with output.progress("planning"):
+        planned = explain_planned(name, asked.provisioning())
+    if planned is None:
+        return False
+    if form == "table":
+        from karpenter.cli.explain.node_view import planned_parts
+        from karpenter.console.screen import laid_out
+
+        output.write(laid_out(planned_parts(planned)))
+    else:
+        output.write(output.render([planned_document(planned)], form))
+    return True
 
 
 def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from rich.tree import Tree
 
 from karpenter.cli.explain.pod_view import marked
+from karpenter.cli.explain.purchase_view import add_purchase
 from karpenter.cli.plan.disruption_view import budget_words, command_sentence
 from karpenter.cloud.provider import REBOOT_NODE
 from karpenter.console.screen import (
@@ -27,6 +28,7 @@ from karpenter.model import labels
 from karpenter.report.node_explanation import (
     Move,
     NodeExplanation,
+    PlannedNode,
     TerminationProgress,
     UnhealthyCondition,
 )
@@ -64,6 +66,25 @@ def node_parts(explanation: NodeExplanation, *, now: datetime) -> Parts:
         tree.add(words(f"budgets leave {_left(explanation.budgets)}"))
     if explanation.move is not None and explanation.command is None:
         _add_move(tree, explanation.move, explanation)
+    if explanation.purchase is not None:
+        add_purchase(tree, explanation.purchase)
+    yield tree
+
+
+def planned_parts(planned: PlannedNode) -> Parts:
+    """Lay out the explanation of a node that would be created."""
+    claim = planned.claim
+    tree = Tree(words(f"Node {claim.name} would be created", f"{TITLE} {GOOD}"), guide_style=QUIET)
+    what = offer(claim.launch) if claim.launch is not None else "nothing that can be launched now"
+    tree.add(words(f"{what}, of pool {claim.node_pool}"))
+    pods = [without_default(pod) for pod in claim.pods]
+    shown = sample(pods, most=4) or "for buffers"
+    tree.add(words(f"for {counted(len(pods), 'pod')}: {shown}" if pods else shown))
+    if planned.purchase is not None:
+        add_purchase(tree, planned.purchase)
+    else:
+        tree.add(words(f"may be {counted(len(claim.instance_types), 'instance type')}"))
+        tree.add(words("its pods were packed in Karpenter's order, whatever other packings cost"))
     yield tree
 
 

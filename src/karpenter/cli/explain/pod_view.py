@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.tree import Tree
 
+from karpenter.cli.explain.purchase_view import add_purchase
 from karpenter.console.screen import (
     BAD,
     GOOD,
@@ -105,6 +106,8 @@ def _add_place(tree: Tree, pod: str, place: Place, pools: Sequence[PoolVerdict])
         branch.add(words(f"{counted(place.equally_cheap, 'other type')} would cost the same"))
     if place.next_best is not None:
         branch.add(words(f"next best: {_offer(place.next_best)}"))
+    if place.purchase is not None:
+        add_purchase(branch, place.purchase)
 
 
 def _offer(launch: Launch) -> str:

@@ -384,6 +384,7 @@ def test_the_yaml_says_the_same_and_a_claim_stands_for_its_node() -> None:
         "budgets",
         "move",
         "leaving",
+        "why",
     ] == list(in_yaml)
 
 
