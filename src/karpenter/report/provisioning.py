@@ -10,8 +10,17 @@ from importlib import resources
 from typing import Any, Final
 
 from karpenter.model.bodies import requirement_body, taint_body
-from karpenter.scheduling.plan import Alternative, Launch, Plan, PlannedClaim, Reason, Unplaced
+from karpenter.scheduling.plan import (
+    Alternative,
+    Launch,
+    Plan,
+    PlannedClaim,
+    RatioOutcome,
+    Reason,
+    Unplaced,
+)
 from karpenter.scheduling.provisioning import Announcement, BufferOutcome, ProvisioningPlan
+from karpenter.scheduling.spot.workload_ratio import WorkloadOutcome
 from karpenter.scheduling.static_pools import StaticOutcome
 
 _CAUSES: Final = 3  # of claims that have not launched
@@ -79,6 +88,10 @@ def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
             "isCut": plan.packing.is_cut,
             "alternatives": [alternative_document(entry) for entry in plan.packing.alternatives],
         }
+    if plan.ratios:
+        found["spotRatios"] = [_spot_ratio(ratio) for ratio in plan.ratios]
+    if outcome.workload_ratios:
+        found["workloadRatios"] = [_workload_ratio(each) for each in outcome.workload_ratios]
     if outcome.cheapest is not None:
         found["cheapest"] = alternative_document(outcome.cheapest)
     return found
@@ -92,6 +105,30 @@ def alternative_document(entry: Alternative) -> dict[str, Any]:
         "expectedHourly": entry.expected_hourly,
         "nodes": entry.nodes,
         "refused": entry.refused,
+    }
+
+
+def _spot_ratio(ratio: RatioOutcome) -> dict[str, Any]:
+    return {
+        "nodePool": ratio.node_pool,
+        "askedPercent": ratio.asked,
+        "onDemandBaseCpu": ratio.base,
+        "spotPercent": ratio.percent,
+        "spotCpu": ratio.spot_cpu,
+        "totalCpu": ratio.total_cpu,
+        "pinnedClaims": ratio.pinned,
+        "isMet": ratio.is_met,
+    }
+
+
+def _workload_ratio(workload: WorkloadOutcome) -> dict[str, Any]:
+    return {
+        "owner": workload.owner,
+        "pods": workload.pods,
+        "offSpotAsked": workload.asked,
+        "offSpotNow": workload.bound,
+        "offSpotPlanned": list(workload.pinned),
+        "isMet": workload.is_met,
     }
 
 

@@ -181,6 +181,32 @@ class Bound:
     method: Literal["shares", "configurations"] = "shares"  # how it was found
 
 
+@dataclass(frozen=True, slots=True)
+class RatioOutcome:
+    """How much of a pool with a spot ratio would be spot, with what runs and what is planned."""
+
+    node_pool: str
+    asked: float  # percent of the cpu beyond the base that may be spot
+    base: float  # cpu that may not be spot
+    spot_cpu: float
+    total_cpu: float
+    pinned: int  # claims that would be spot without the ratio
+    excess_cpu: float  # spot beyond what the ratio allows
+
+    @property
+    def percent(self) -> float:
+        """Spot as a part of the cpu beyond the base; 100 where the base is not reached."""
+        beyond = self.total_cpu - self.base
+        if beyond <= 0:
+            return 100.0 if self.spot_cpu > 0 else 0.0
+        return 100.0 * self.spot_cpu / beyond
+
+    @property
+    def is_met(self) -> bool:
+        """Whether no more is spot than the ratio allows."""
+        return self.excess_cpu <= 0
+
+
 @dataclass(frozen=True)
 class Plan:
     """Where the pods of a problem would go."""
@@ -197,6 +223,7 @@ class Plan:
     rough_least_cost: Callable[[], float] = field(default=float, compare=False, repr=False)
     expectation: Callable[[], float] = field(default=float, compare=False, repr=False)
     packing: PackingOutcome | None = None  # None: Karpenter's order, with nothing to choose from
+    ratios: tuple[RatioOutcome, ...] = ()  # of the pools that have a spot ratio
 
     @cached_property
     def bound(self) -> Bound:
@@ -232,6 +259,11 @@ class Plan:
     def left_out(self) -> int:
         """How many pods go nowhere."""
         return len(self.unplaced) + len(self.deferred) + len(self.unevaluated)
+
+    @property
+    def spot_excess(self) -> float:
+        """The cpu that is spot beyond what the pools' ratios allow."""
+        return sum(ratio.excess_cpu for ratio in self.ratios)
 
     @property
     def is_estimate(self) -> bool:

@@ -7,6 +7,7 @@ snapshot: reading the cluster and acting on the outcome are left to the callers.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
@@ -16,6 +17,7 @@ from karpenter.model.conditions import LAUNCHED, find, in_words
 from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.effort import too_many_rules
+from karpenter.scheduling.compiled.templates import template_requirements
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.inputs.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
@@ -34,6 +36,8 @@ from karpenter.scheduling.inputs.volumes import node_volumes, resolve_volumes
 from karpenter.scheduling.plan import Alternative, Plan, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
 from karpenter.scheduling.solve import Witness, solve
+from karpenter.scheduling.spot.annotations import SPOT_RATIO_IGNORED, ignored_ratio, invalid_ratio
+from karpenter.scheduling.spot.workload_ratio import WorkloadOutcome, WorkloadRatios
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.pods import key_of
@@ -98,6 +102,7 @@ class ProvisioningPlan:
     why_unlaunched: tuple[str, ...] = ()  # messages of these claims' conditions, if any
     next_passes: Mapping[str, str] = field(default_factory=dict)  # pod -> why a later one takes it
     cheapest: Alternative | None = None  # what packing by price would cost, where that was asked
+    workload_ratios: tuple[WorkloadOutcome, ...] = ()  # of the workloads that have a spot ratio
 
 
 def plan_provisioning(
@@ -141,10 +146,16 @@ def plan_provisioning(
         plan = solve(problem, has_time, first, compiler, witness, last=last)
         unplaced = [failures[uid] for uid in sorted(failures)]
         plan = replace(plan, unplaced=(*plan.unplaced, *unplaced))
+        outcome = replace(outcome, workload_ratios=ground.workloads.outcomes)
     classes = {
         name: pool.spec.template.spec.node_class_ref for name, pool in snapshot.node_pools.items()
     }
-    return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual, classes)
+    outcome = _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual, classes)
+    invalid = [
+        Announcement(f"Pod/{pod}", INVALID_COST_ANNOTATION, said)
+        for pod, said in ground.workloads.invalid
+    ]
+    return replace(outcome, events=(*outcome.events, *invalid)) if invalid else outcome
 
 
 def _static(
@@ -186,6 +197,12 @@ class PassInputs:
         self.buffers: Final = _buffers(snapshot) if settings.buffers else ()
         self.virtual: Final = [pod for buffer in self.buffers for pod in buffer.pods]
 
+    @cached_property
+    def workloads(self) -> WorkloadRatios:
+        """The workloads that have a spot ratio."""
+        pools = [entry.node_pool for entry in self.catalogues]
+        return WorkloadRatios(self._snapshot, pools, self._facts.well_known_labels)
+
     def problem(self, pods: Sequence[Pod]) -> tuple[Problem, Mapping[str, Unplaced]]:
         """The problem of placing pods, and those that cannot enter it, by uid.
 
@@ -201,7 +218,7 @@ class PassInputs:
         } | dict(volumes.failures)
         entering = [pod for pod in pods if pod.metadata.uid not in failures]
         problem = Problem(
-            pods=entering,
+            pods=self.workloads.applied(entering),
             nodes=snapshot.nodes,
             pools=self.catalogues,
             facts=self._facts,
@@ -315,7 +332,15 @@ def _announced(
     events += [
         Announcement(f"NodePool/{pool.metadata.name}", INVALID_COST_ANNOTATION, said)
         for pool in outcome.pools.dynamic
-        for said in invalid_annotations(pool)
+        for said in (
+            *invalid_annotations(pool),
+            *invalid_ratio(pool.metadata.annotations, is_pod=False),
+        )
+    ]
+    events += [
+        Announcement(f"NodePool/{pool.metadata.name}", SPOT_RATIO_IGNORED, said)
+        for pool in outcome.pools.dynamic
+        for said in ignored_ratio(pool, template_requirements(pool))
     ]
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
 

@@ -11,7 +11,7 @@ Notation
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -41,6 +41,7 @@ from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons.pool_refusals import Diagnosis
 from karpenter.scheduling.result import ClaimWriter
+from karpenter.scheduling.spot.pool_ratio import pin_claims
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
@@ -128,6 +129,7 @@ class WhatIf:
         homeless_first: bool = False,
         by_price: bool = False,
         recipes: Sequence[Recipe] | None = None,
+        heals_ratios: bool = True,
         has_time: HasTime = always,
     ) -> Outcome:
         """Place the pods of ``machines`` as if these were gone.
@@ -139,6 +141,8 @@ class WhatIf:
             homeless_first: place pods without a home before pods whose home is removed.
             by_price: pack by price the pods that no machine has room for, in pools that allow it.
             recipes: the claims to open, in place of packing anew.
+            heals_ratios: keep new claims off spot until the ratios of their pools hold; otherwise
+                only until these are no further off than with the machines.
             has_time: the deadline check of packing by price.
         """
         going = [self._numbers[machine.name] for machine in machines]
@@ -182,10 +186,16 @@ class WhatIf:
             diagnosis = Diagnosis(self.compiled.templates, states, joining, well_known)
             return Beginning(packer, joining, diagnosis)
 
+        names = {machine.name for machine in machines}
+
+        def pin(made: Packing) -> None:
+            pin_claims(self.compiled, made.claims, names, heals=heals_ratios)
+
         if recipes is not None:
             packing = self._replayed(positions, recipes, begin)
+            pin(packing)
         else:
-            packing = self._packed(positions, begin, by_price=by_price, has_time=has_time)
+            packing = self._packed(positions, begin, pin, by_price=by_price, has_time=has_time)
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
         for number, placed in sorted(packing.on_nodes.items()):
@@ -198,11 +208,18 @@ class WhatIf:
         return Outcome(tuple(packing.claims), existing, stranded, len(positions))
 
     def _packed(
-        self, positions: Sequence[int], begin: Begin, *, by_price: bool, has_time: HasTime
+        self,
+        positions: Sequence[int],
+        begin: Begin,
+        pin: Callable[[Packing], None],
+        *,
+        by_price: bool,
+        has_time: HasTime,
     ) -> Packing:
         def attempt(*, insists: bool) -> Attempt:
             start = begin(insists=insists)
             packing = start.packer.pack(positions, self.compiled.class_of)
+            pin(packing)
             return Attempt(packing, start.diagnosis)
 
         insists = True
@@ -226,6 +243,7 @@ class WhatIf:
             insists=insists,
             order=positions,
             begin=begin,
+            pin=pin,
         )
         return chosen.packing
 

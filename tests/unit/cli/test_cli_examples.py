@@ -26,6 +26,7 @@ def test_there_are_examples() -> None:
         "migrate",
         "plan",
         "scale-walk",
+        "spot",
         "v1",
     } == {name.partition("/")[0] for name in FILES}
 

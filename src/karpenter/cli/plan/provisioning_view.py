@@ -72,6 +72,7 @@ def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
         yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
         yield words(_gap(plan), QUIET)
         yield from _packed(outcome)
+        yield from _ratios(outcome)
     elif _waits(outcome) or not static.created:
         yield words(_nothing_to_create(outcome), TITLE)
     if static.created:
@@ -147,6 +148,19 @@ def _packed(outcome: ProvisioningPlan) -> Parts:
         yield words(f"Karpenter's order would cost {theirs} per hour on {nodes}", QUIET)
     for failure in plan.packing.failures:
         yield words(f"Packed without the solver: {failure}", WAITING)
+
+
+def _ratios(outcome: ProvisioningPlan) -> Parts:
+    """What the plan makes of the spot ratios of pools and workloads."""
+    for ratio in outcome.plan.ratios:
+        told = f"ratio: {ratio.percent:.0f}% spot, {ratio.asked:g}% asked"
+        if ratio.base:
+            told += f" beyond {ratio.base:g} cpu"
+        yield words(f"NodePool {ratio.node_pool} {told}", QUIET if ratio.is_met else WAITING)
+    for workload in outcome.workload_ratios:
+        off_spot = workload.bound + len(workload.pinned)
+        told = f"{off_spot} of {counted(workload.pods, 'pod')} off spot, {workload.asked} asked"
+        yield words(f"{workload.owner}: {told}", QUIET if workload.is_met else WAITING)
 
 
 def _new_nodes(claims: Sequence[PlannedClaim]) -> Parts:

@@ -28,6 +28,7 @@ from karpenter.scheduling.provisioning import (
     Announcement,
     failure_message,
 )
+from karpenter.scheduling.spot.annotations import SPOT_RATIO_IGNORED
 from karpenter.state.nodes import StateNode
 
 FLEXIBLE: Final = "flexible"
@@ -41,6 +42,7 @@ _SHOWN: Final = 5
 _AT_A_TIME: Final = 200  # items between two yields to the event loop
 _DEDUPE_SECONDS: Final = {
     INVALID_COST_ANNOTATION: 600,
+    SPOT_RATIO_IGNORED: 600,
     NOMINATED: 120.0,
     FAILED_SCHEDULING: 300.0,
     COSTLY_TO_PLAN: 300.0,

@@ -262,4 +262,5 @@ def _copy(claim: OpenClaim, shape: Shape, bits: int) -> OpenClaim:
     copy.volumes = claim.volumes
     copy.bookings = claim.bookings
     copy.device_drivers = claim.device_drivers
+    copy.is_pinned = claim.is_pinned
     return copy

@@ -38,9 +38,11 @@ from karpenter.scheduling.packing.packer import Packing, Recipe
 from karpenter.scheduling.plan import Alternative, Candidate, DualPrices, PackingOutcome, Plan
 from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.result import with_bookings
+from karpenter.scheduling.spot.pool_ratio import pin_claims
 
 _CLOSE_ENOUGH: Final = 1.01  # of the bound; Karpenter's order is kept up to there
 _SAME: Final = 1 + 1e-9  # prices this near are equal
+_TINY: Final = 1e-9
 _MOST_CLASSES: Final = 400  # of a market that the configuration program takes
 _GREEDY_SECONDS: Final = 1.0  # nominal, for the built-in algorithms, whatever the budget
 
@@ -85,6 +87,7 @@ def choose(
     insists: bool,
     order: Sequence[int] | None = None,
     begin: Begin | None = None,
+    pin: Callable[[Packing], None] | None = None,
 ) -> tuple[Attempt, Plan]:
     """The cheapest admissible packing, with its plan.
 
@@ -94,6 +97,7 @@ def choose(
         insists: whether that packing insisted on the best domains of spreads.
         order: the pods to place, in Karpenter's order; all pods of the problem by default.
         begin: prepares an attempt; on the cluster as it is by default.
+        pin: keeps claims off spot beyond the pools' ratios; by default those of provisioning.
     """
     search = _Search()
     base = _Found(Candidate.KARPENTER, attempt, plan, expected_cost(compiled, attempt))
@@ -105,6 +109,10 @@ def choose(
         drafts = partial(_Draft, compiled, base.attempt, order, has_time, start, insists=insists)
         for candidate, draft in _made(compiled, drafts, search, has_time):
             made = draft.finished()
+            if pin is None:
+                pin_claims(compiled, made.packing.claims)
+            else:
+                pin(made.packing)
             entry = _Found(candidate, made, write(made), expected_cost(compiled, made))
             entry.duals = draft.duals
             entry.refused = _refusal(base, entry)
@@ -176,6 +184,8 @@ def _refusal(base: _Found, entry: _Found) -> str:
         return f"leaves {len(left_out)} pods behind"
     if entry.plan.existing != base.plan.existing:
         return "puts other pods on machines that exist"
+    if entry.plan.spot_excess > base.plan.spot_excess + _TINY:
+        return "exceeds a spot ratio by more"
     if entry.plan.names_left_out == base.plan.names_left_out:
         if entry.plan.hourly_cost > base.plan.hourly_cost * _SAME:
             return "costs more"

@@ -114,6 +114,7 @@ class OpenClaim:
         "ceiling",
         "device_drivers",
         "index",
+        "is_pinned",
         "members",
         "ports",
         "requests",
@@ -134,6 +135,7 @@ class OpenClaim:
         self.volumes: dict[str, frozenset[str]] = {}  # CSI driver -> claims attached through it
         self.bookings: frozenset[str] = frozenset()  # reservations held
         self.ceiling: float | None = None  # dollars per hour that a launch may cost at most
+        self.is_pinned = False  # kept off spot, although its pods and pool allow it
         self.device_drivers: frozenset[str] = frozenset()  # DRA drivers that must publish first
 
     def take(self, pod_class: PodClass, position: int, bits: int) -> None:
