@@ -30,7 +30,7 @@ from karpenter.cloud.registry import ProviderError
 from karpenter.cloud.types import InstanceType
 from karpenter.console import output
 from karpenter.console.quiet import run_quietly
-from karpenter.inquiry.question import Market
+from karpenter.inquiry.question import CloudOffer
 from karpenter.model import labels
 from karpenter.settings import Settings
 from karpenter.state.snapshot import Snapshot
@@ -38,14 +38,14 @@ from karpenter.state.snapshot import Snapshot
 _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-[0-9])[a-z]")
 
 
-def aws_market(
+def aws_offer(
     snapshot: Snapshot,
     settings: Settings,
     environment: Mapping[str, str],
     *,
     fault_injection: Mapping[str, str],
     with_repair: bool,
-) -> Market:
+) -> CloudOffer:
     """What the pools of a cluster could buy on AWS, or end the command with one sentence.
 
     ``fault_injection`` is the data of the ConfigMap with the faults of a sandbox's account.
@@ -53,7 +53,7 @@ def aws_market(
     policies = REPAIR_POLICIES if with_repair else ()
     needed = _needed(snapshot)
     if not needed:
-        return Market(lambda pool: (), FACTS, policies)
+        return CloudOffer(lambda pool: (), FACTS, policies)
     region = region_of(snapshot, environment)
     own = {"CLUSTER_NAME": CLUSTER, "CLUSTER_ENDPOINT": ENDPOINT}
     try:
@@ -68,7 +68,7 @@ def aws_market(
     for note in sold.notes:
         output.note(f"note: {note}")
     left = _left_by(fault_injection, sold.types)
-    return Market(lambda pool: left.get(pool.metadata.name, ()), FACTS, policies)
+    return CloudOffer(lambda pool: left.get(pool.metadata.name, ()), FACTS, policies)
 
 
 def _left_by(

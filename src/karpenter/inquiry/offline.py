@@ -18,7 +18,7 @@ from karpenter.api.meta import kind_of
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.console import output
-from karpenter.inquiry.question import Market
+from karpenter.inquiry.question import CloudOffer
 from karpenter.os_errors import os_reason
 
 if TYPE_CHECKING:
@@ -69,24 +69,24 @@ async def faults_there(kube: "Client") -> Mapping[str, str]:
     return {}
 
 
-def markets(
+def offers(
     provider: str, instance_types: str | None, settings: "Settings"
-) -> "Callable[[Snapshot], Market]":
+) -> "Callable[[Snapshot], CloudOffer]":
     """What a provider, or the machines of a file in its place, leave to a cluster."""
     if provider == _AWS and instance_types is None:
         return lambda snapshot: simulated(snapshot, settings)
-    return _listed_market(instance_types, with_repair=settings.feature_gates[_REPAIR])
+    return _listed_offer(instance_types, with_repair=settings.feature_gates[_REPAIR])
 
 
 def simulated(
     snapshot: "Snapshot", settings: "Settings", fault_injection: Mapping[str, str] | None = None
-) -> Market:
+) -> CloudOffer:
     """What a simulated account of AWS sells to a cluster."""
-    from karpenter.inquiry.aws_catalogue import aws_market
+    from karpenter.inquiry.aws_catalogue import aws_offer
 
     with output.progress("asking the simulated account"):
         with_repair = settings.feature_gates[_REPAIR]
-        return aws_market(
+        return aws_offer(
             snapshot,
             settings,
             os.environ,
@@ -95,7 +95,7 @@ def simulated(
         )
 
 
-def _listed_market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Market]":
+def _listed_offer(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], CloudOffer]":
     """The machines of a file, or those of the simulated provider; what a cluster leaves of them."""
     from karpenter.cloud.kwok import catalogue
     from karpenter.cloud.kwok.faults import without
@@ -106,7 +106,7 @@ def _listed_market(file: str | None, *, with_repair: bool) -> "Callable[[Snapsho
         facts = replace(catalogue.facts_about(types), node_classes=(), serves_any=True)
     policies = _simulated_policies() if with_repair else ()
 
-    def left_of(snapshot: "Snapshot") -> Market:
+    def left_of(snapshot: "Snapshot") -> CloudOffer:
         used = taken_by(machine.labels for machine in snapshot.nodes)
         left = what_is_left(types, used)
         sold_out = _sold_out(snapshot)
@@ -118,7 +118,7 @@ def _listed_market(file: str | None, *, with_repair: bool) -> "Callable[[Snapsho
             return shown[sold_out.get(reference, everywhere)]
 
         everywhere = sold_out[NodeClassReference()]
-        return Market(catalogue_of, facts, policies)
+        return CloudOffer(catalogue_of, facts, policies)
 
     return left_of
 

@@ -94,8 +94,8 @@ _WORTH_SAYING: Final = 0.005  # smallest saving by price that is reported, as a 
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
-    """The catalogue, the facts of the provider and its repair policies."""
+class CloudOffer:
+    """What a cloud offers to a plan: the catalogue, the facts and repair policies of its provider."""
 
     catalogue: "Catalogue"
     facts: "ProviderFacts"
@@ -104,10 +104,10 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A cluster, the market, and the settings to plan with."""
+    """A cluster, what the cloud offers, and the settings to plan with."""
 
     snapshot: "Snapshot"
-    market: Market
+    offer: CloudOffer
     settings: "DisruptionSettings"
     now: datetime
     time_budget: float | None = None  # seconds, for each part
@@ -120,7 +120,7 @@ class Question:
 
         has_time = plan_settings.stopwatch(self.time_budget)
         settings = self.settings.planning
-        found = (self._as_found(), self.market.catalogue, self.market.facts)
+        found = (self._as_found(), self.offer.catalogue, self.offer.facts)
         made = plan_provisioning(
             *found,
             settings,
@@ -166,20 +166,20 @@ class Question:
     @property
     def _cluster(self) -> "tuple[Snapshot, Catalogue, ProviderFacts]":
         """The first arguments of planners."""
-        return self.snapshot, self.market.catalogue, self.market.facts
+        return self.snapshot, self.offer.catalogue, self.offer.facts
 
     def _as_found(self) -> "Snapshot":
         """The cluster as a pass finds it: with expired and broken machines being deleted."""
         from karpenter.disruption.methods.forced import ended_machines
         from karpenter.state.snapshot import with_going
 
-        facts = self.market.facts
+        facts = self.offer.facts
         ended = ended_machines(self.snapshot, facts, self._legacy_policies, now=self.now)
         return with_going(self.snapshot, ended)
 
     @property
     def _legacy_policies(self) -> "Sequence[RepairPolicy]":
-        return self.market.repair_policies if self.settings.legacy_repair else ()
+        return self.offer.repair_policies if self.settings.legacy_repair else ()
 
     def _imagined(self) -> frozenset[str]:
         """The pods that workloads have not created yet, to be planned after those that exist.
@@ -196,7 +196,7 @@ class Question:
         from karpenter.cloud.repair import RepairPolicies
         from karpenter.disruption.plan import plan_disruption
 
-        policies, settings = self.market.repair_policies, self.settings
+        policies, settings = self.offer.repair_policies, self.settings
         has_time = plan_settings.stopwatch(self.time_budget)
         return plan_disruption(
             *self._cluster,
@@ -222,7 +222,7 @@ class Question:
         from karpenter.cloud.repair import RepairPolicies
         from karpenter.disruption.forecast import DisruptionForecast
 
-        policies = RepairPolicies(self.market.repair_policies) if self.settings.repair else None
+        policies = RepairPolicies(self.offer.repair_policies) if self.settings.repair else None
         outlook = DisruptionForecast(
             *self._cluster,
             self.settings,
@@ -270,23 +270,23 @@ def question(
         worlds, there, namespace = _from_cluster(source, settings)
         moment = there if there is not None and now is None else moment
     asked: Question | None = None
-    for snapshot, market in worlds:
+    for snapshot, offer in worlds:
         is_last = snapshot is worlds[-1][0]  # notes are printed once, for the changed cluster
         opened = plan_settings.with_gates_for(
             snapshot, settings, gates_are_set=gates_are_set, is_said=is_last
         )
         if is_last:
-            _point_out_foreign_pools(snapshot, market.facts)
+            _point_out_foreign_pools(snapshot, offer.facts)
         planners = plan_settings.for_planners(opened)
-        shown = as_planned(snapshot, market.facts.name, overlays=planners.planning.overlays)
+        shown = as_planned(snapshot, offer.facts.name, overlays=planners.planning.overlays)
         if is_last:
-            _point_out_unusable_overlays(snapshot, shown, market.facts.name)
-        asked = Question(shown, market, planners, moment, seconds, asked, namespace)
+            _point_out_unusable_overlays(snapshot, shown, offer.facts.name)
+        asked = Question(shown, offer, planners, moment, seconds, asked, namespace)
     assert asked is not None, "there is a cluster to plan for"
     return asked
 
 
-_World: TypeAlias = "tuple[Snapshot, Market]"
+_World: TypeAlias = "tuple[Snapshot, CloudOffer]"
 
 
 def _from_files(source: Source, settings: "Settings") -> "list[_World]":
@@ -301,7 +301,7 @@ def _from_files(source: Source, settings: "Settings") -> "list[_World]":
         output.fail("--context applies to a live cluster: omit it, or name no files")
     if source.kubeconfig:
         output.fail("--kubeconfig applies to a live cluster: omit it, or name no files")
-    left_of = offline.markets(provider, source.instance_types, settings)
+    left_of = offline.offers(provider, source.instance_types, settings)
     before, after = load_cluster(
         source.names,
         recursive=source.recursive,
@@ -347,7 +347,7 @@ def _from_cluster(
 
     left_of = None
     if source.instance_types is not None:
-        left_of = offline.markets(offline.DEFAULT, source.instance_types, settings)
+        left_of = offline.offers(offline.DEFAULT, source.instance_types, settings)
     provider = source.provider or os.environ.get("CLOUD_PROVIDER") or BY_NODE_CLASSES
     change = _change(source, provider or offline.DEFAULT)
     with output.progress("reading the cluster"):
@@ -359,15 +359,15 @@ def _from_cluster(
             overlay=change.over if change is not None else None,
         )
 
-    def market(found: LiveCluster) -> Market:
+    def offer(found: LiveCluster) -> CloudOffer:
         if left_of is not None:
             return left_of(found.snapshot)
         if found.is_simulated:
             return offline.simulated(found.snapshot, settings, found.fault_injection)
-        return Market(catalogue_of(found.types), found.facts, found.repair_policies)
+        return CloudOffer(catalogue_of(found.types), found.facts, found.repair_policies)
 
     worlds = [live] if live.changed is None else [live, live.changed]
-    return [(each.snapshot, market(each)) for each in worlds], live.now, live.namespace
+    return [(each.snapshot, offer(each)) for each in worlds], live.now, live.namespace
 
 
 def _point_out_unusable_overlays(snapshot: "Snapshot", shown: "Snapshot", provider: str) -> None:

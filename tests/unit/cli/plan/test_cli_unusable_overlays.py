@@ -21,9 +21,9 @@ def test_an_overlay_that_makes_no_sense_is_named_and_not_planned_with(
     snapshot = snapshot_of(
         [overlay("good", "kubernetes.io/arch"), overlay("bad", "karpenter.sh/custom")]
     )
-    market = inquiry.Market(lambda pool: (), FACTS)
+    offer = inquiry.CloudOffer(lambda pool: (), FACTS)
     monkeypatch.setattr(
-        inquiry, "_from_cluster", lambda source, settings: ([(snapshot, market)], None, "")
+        inquiry, "_from_cluster", lambda source, settings: ([(snapshot, offer)], None, "")
     )
 
     asked = inquiry.question(inquiry.Source(()), assignments=(), now=None)
