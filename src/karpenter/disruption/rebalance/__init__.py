@@ -1,0 +1,1 @@
+"""Rebalancing: many nodes into several, when that costs less."""
