@@ -91,6 +91,7 @@ class DisruptionContext:
         self.policies: Final = policies
         self.timer: Final = timer
         self._compiler = compiler or Compiler()
+        self._catalogue = catalogue
         self.ground: Final = PassInputs(
             snapshot, catalogue, facts, settings.planning, self._compiler
         )
@@ -103,6 +104,21 @@ class DisruptionContext:
         )
         self._allowances: dict[tuple[str, str], Allowance] = {}
         self._totals: dict[str, tuple[float, float]] = {}
+
+    def over(self, snapshot: Snapshot) -> "DisruptionContext":
+        """The same pass over another cluster, such as the one a command would leave behind."""
+        return DisruptionContext(
+            snapshot,
+            self._catalogue,
+            self.facts,
+            self.settings,
+            now=self.now,
+            in_progress=self.inspection.in_progress,
+            memory=self.memory,
+            policies=self.policies,
+            compiler=self._compiler,
+            timer=self.timer,
+        )
 
     def standing(self, kind: Kind) -> Mapping[str, Candidate | Blocked]:
         """Every machine by name: a candidate, or why it is blocked."""
