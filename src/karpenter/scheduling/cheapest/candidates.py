@@ -12,7 +12,7 @@ list price nor its expected price is higher. Of the admissible ones the cheapest
 expected prices and with the fixed cost per node; Karpenter's own wins a tie.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -21,7 +21,7 @@ from karpenter.scheduling.attempt import Attempt, Begin, Beginning, HasTime, pod
 from karpenter.scheduling.attempt import begin as begin_attempt
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
 from karpenter.scheduling.cheapest.market import Configuration, Market, Solution, Work
-from karpenter.scheduling.cheapest.narrowing import Narrowed, expected_price, has_choice, narrowed
+from karpenter.scheduling.cheapest.narrowing import Narrowed, expected_price, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
     PoolMarket,
     free_stages,
@@ -30,6 +30,7 @@ from karpenter.scheduling.cheapest.pool_markets import (
     pool_markets,
 )
 from karpenter.scheduling.cheapest.purchases import DualsOfPods, dual_prices, purchases
+from karpenter.scheduling.cheapest.topping_up import TopUps
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.inputs.cost_annotations import pool_cost
@@ -45,6 +46,7 @@ _SAME: Final = 1 + 1e-9  # prices this near are equal
 _TINY: Final = 1e-9
 _MOST_CLASSES: Final = 400  # of a market that the configuration program takes
 _GREEDY_SECONDS: Final = 1.0  # nominal, for the built-in algorithms, whatever the budget
+_TOP_UP_SECONDS: Final = 0.25  # nominal, of each candidate, for claims that were opened before
 
 Write: TypeAlias = Callable[[Attempt], Plan]
 _Chooser: TypeAlias = Callable[[Market, Sequence[float]], Solution | None]
@@ -262,6 +264,7 @@ class _Draft:
         bought = {p for market in self._markets for entry in market.classes for p in entry.pods}
         self._packing = packer.pack([p for p in order if p not in bought], class_of, has_time)
         self._left = packer.take_back()
+        self._top_up_work = Work(_TOP_UP_SECONDS, has_time)
         self.duals: dict[int, DualPrices] = {}  # of pods that were placed by price
 
     def finished(self) -> Attempt:
@@ -349,46 +352,19 @@ class _Draft:
         rates = fluid.class_rates(market)
         worth = fluid.worths_at(market, rates)
         duals = dual_prices(pool, worth, rates)
-        for claim in list(packer.claims):
+        top_ups = TopUps(self._compiled, pool, rates, worth, self._top_up_work)
+        for claim in packer.claims:
             if not any(entry.pods for entry in pool.classes):
                 return
-            for user, count in sorted(self._filling(pool, claim, worth).items()):
-                entry = pool.classes[user]
+            for user, count in sorted(top_ups.filling(claim).items()):
+                entry, joined = pool.classes[user], 0
                 for position in entry.pods[:count]:
                     pod_class = self._compiled.class_of[position]
                     if not packer.join(claim, pod_class, entry.stage, position):
                         break
-                    entry.pods.remove(position)
                     self.duals[position] = duals[user]
-
-    def _filling(
-        self, pool: PoolMarket, claim: OpenClaim, worth: Sequence[float]
-    ) -> Mapping[int, int]:
-        """The free pods whose worth most exceeds the price of the larger machine they need."""
-        template = self._compiled.templates[claim.template]
-        cost = pool_cost(template.node_pool, self._compiled.problem.options.cost)
-        universe, room = template.universe, template.room
-        if claim.bookings or not claim.bits & universe.launchable:
-            return {}
-        now = expected_price(template, claim.bits, cost)
-        is_fragile = not has_choice(universe, claim.bits, cost)
-        needs = pool.needs()
-        demand = [len(entry.pods) for entry in pool.classes]
-        best: Mapping[int, int] = {}
-        most = 0.0
-        for rest, _ in room.cheapest_ways(claim.bits & universe.launchable):
-            amounts = [(name, rest[name]) for name in pool.resources]
-            holding = room.fitting(claim.bits & universe.launchable, {}, amounts)
-            extra = expected_price(template, holding, cost) - now
-            left = [amount - claim.requests.get(name, 0) for name, amount in amounts]
-            if not (is_fragile or has_choice(universe, holding, cost)) or min(left) < 0:
-                continue
-            users = [user for user, entry in enumerate(pool.classes) if entry.allowed & holding]
-            found = greedy.topped_up(needs, worth, demand, left, users)
-            gain = sum(worth[user] * n for user, n in found.items()) - extra
-            if gain > most + 1e-12:
-                best, most = found, gain
-        return best
+                    joined += 1
+                del entry.pods[:joined]
 
 
 def replayed(

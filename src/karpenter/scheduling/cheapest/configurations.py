@@ -367,9 +367,7 @@ class _Program:
 
     def _by_worth(self, size: int, worth: Sequence[float]) -> list[int]:
         market, room = self._market, self._market.sizes[size].room
-        return sorted(
-            market.most[size], key=lambda u: (-greedy.density(worth[u], market.needs[u], room), u)
-        )
+        return greedy.by_density(market.most[size], worth, market.needs, room)
 
     def _set_demand(self, left: Sequence[int], spare: Mapping[int, int]) -> None:
         for user, demand in enumerate(left):
@@ -615,10 +613,7 @@ class _Pricing:
             left[user] = count
         order = sorted(usable, key=lambda u: (-float(shares[u]), u))
         start = market.filled(size, order, left, {})
-        others = sorted(
-            market.most[size],
-            key=lambda u: (-greedy.density(float(shares[u]), market.needs[u], room), u),
-        )
+        others = greedy.by_density(market.most[size], shares.tolist(), market.needs, room)
         return configuration(size, market.filled(size, others, market.demand, start))
 
     def search(
@@ -632,7 +627,7 @@ class _Pricing:
         """
         market, unit = self._market, self._unit
         needs, most, room = market.needs, market.most[size], market.sizes[size].room
-        users = sorted(most, key=lambda u: (-greedy.density(float(shares[u]), needs[u], room), u))
+        users = greedy.by_density(most, shares.tolist(), needs, room)
         worth = [float(shares[user]) for user in users]
         counts = [most[user] for user in users]
         scale = [

@@ -7,7 +7,7 @@ them are evaluated for each purchase.
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from karpenter.scheduling.cheapest.market import (
@@ -65,26 +65,6 @@ def buy(
         chosen = configuration(size if smallest is None else smallest, filling)
         bought[chosen] = bought.get(chosen, 0) + copies
     return sorted(bought.items())
-
-
-def topped_up(
-    needs: Sequence[Sequence[int]],
-    worth: Sequence[float],
-    demand: Sequence[int],
-    room: Sequence[int],
-    users: Sequence[int],
-) -> dict[int, int]:
-    """Fill a room with pods of some classes, in descending order of density."""
-    order = sorted(users, key=lambda user: (-density(worth[user], needs[user], room), user))
-    found: dict[int, int] = {}
-    rest = list(room)
-    for user in order:
-        need = needs[user]
-        fit = min(have // n for have, n in zip(rest, need, strict=True) if n)
-        if (taken := min(demand[user], fit)) > 0:
-            found[user] = taken
-            rest = [have - n * taken for have, n in zip(rest, need, strict=True)]
-    return found
 
 
 class _Filler:
@@ -147,11 +127,21 @@ class _Filler:
             market, worth, room = self._market, self._worth, self._market.sizes[size].room
             needs = market.needs
             known = self._orders[size] = (
-                sorted(most, key=lambda u: (-density(worth[u], needs[u], room), u)),
+                by_density(most, worth, needs, room),
                 sorted(most, key=lambda u: (-_share(needs[u], room), u)),
                 sorted(most, key=lambda u: (-worth[u] / (_share(needs[u], room) or 1.0), u)),
             )
         return known
+
+
+def by_density(
+    users: Iterable[int],
+    worth: Sequence[float],
+    needs: Sequence[Sequence[int]],
+    room: Sequence[int],
+) -> list[int]:
+    """Classes in the order of their worth for the part of a room that they take, highest first."""
+    return sorted(users, key=lambda user: (-density(worth[user], needs[user], room), user))
 
 
 def density(worth: float, needs: Sequence[int], room: Sequence[int]) -> float:

@@ -66,18 +66,7 @@ class Market:
             order: the classes to add; each takes as many pods as there is room for.
             left: class -> pods that are still without a place.
         """
-        pods = dict(start)
-        room = list(self.sizes[size].room)
-        for user, count in pods.items():
-            for resource, need in enumerate(self.needs[user]):
-                room[resource] -= need * count
-        for user in order:
-            most = left[user] - pods.get(user, 0)
-            if most > 0 and (taken := min(most, _fitting(room, self.needs[user]))) > 0:
-                pods[user] = pods.get(user, 0) + taken
-                for resource, need in enumerate(self.needs[user]):
-                    room[resource] -= need * taken
-        return pods
+        return fill(self.needs, self.sizes[size].room, order, left, start)
 
     def smallest(self, pods: Mapping[int, int], among: Sequence[int]) -> int | None:
         """The first of some sizes that holds these pods, or None."""
@@ -92,6 +81,34 @@ class Market:
             ):
                 return size
         return None
+
+
+def fill(
+    needs: Sequence[Sequence[int]],
+    room: Sequence[int],
+    order: Iterable[int],
+    left: Sequence[int],
+    start: Mapping[int, int],
+) -> dict[int, int]:
+    """Fill a room with classes in this order, on top of the pods it starts with.
+
+    Args:
+        needs: class -> what one pod needs, by resource.
+        order: the classes to add; each takes as many pods as there is room for.
+        left: class -> pods that are still without a place.
+    """
+    pods = dict(start)
+    rest = list(room)
+    for user, count in pods.items():
+        for resource, need in enumerate(needs[user]):
+            rest[resource] -= need * count
+    for user in order:
+        most = left[user] - pods.get(user, 0)
+        if most > 0 and (taken := min(most, _fitting(rest, needs[user]))) > 0:
+            pods[user] = pods.get(user, 0) + taken
+            for resource, need in enumerate(needs[user]):
+                rest[resource] -= need * taken
+    return pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import msgspec
 import pytest
@@ -33,8 +33,8 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.scheduling.cheapest import configurations
-from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
+from karpenter.scheduling.cheapest import candidates, configurations, topping_up
+from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work, fill
 from karpenter.scheduling.plan import Candidate, KeptFor, PackingOutcome, Purchase
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.solve import solve
@@ -555,3 +555,34 @@ def test_claims_of_a_pool_in_karpenters_order_record_nothing() -> None:
 
     ours = {claim.name for claim in answer.claims if claim.node_pool == "np"}
     assert ours == packing_of(answer).purchases.keys()
+
+
+def test_claims_that_are_alike_are_topped_up_by_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tied = some(40, "tied", labels=APP_T, anti_affinity=[pod_term()])
+    calls: list[object] = []
+
+    def counted(*arguments: Any) -> dict[int, int]:
+        calls.append(arguments)
+        return fill(*arguments)
+
+    monkeypatch.setattr(topping_up, "fill", counted)
+    answer = planned([*tied, *some(60)], replace(COST, budget=0.0))
+
+    assert not answer.unplaced
+    assert packing_of(answer).candidate is Candidate.GREEDY
+    assert 0 < len(calls) < 20
+
+
+def test_topping_up_ends_with_its_work_and_the_packing_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(candidates, "_TOP_UP_SECONDS", 0.0)
+    tied = some(6, "tied", labels=APP_T, anti_affinity=[pod_term()])
+
+    answer = planned([*tied, *some(20)], replace(COST, budget=0.0))
+
+    greedy = {a.candidate: a for a in packing_of(answer).alternatives}[Candidate.GREEDY]
+    assert "" == greedy.refused
+    assert not answer.unplaced
