@@ -109,6 +109,7 @@ _OF_BLOCKED: Final = {
     "Budget": "the pool's budgets allow no more nodes now",
     "Unconsolidatable": "moving its pods would save nothing, or may not be done",
     "Unschedulable": "its pods would fit nowhere",
+    "SpotRatio": "it would take the pool or a workload further from its [spot ratio](../spot.md)",
     "DoNotRepair": "it carries `karpenter.sh/do-not-repair`",
     "RepairBlocked": "too many nodes are unhealthy for any to be repaired",
     "StaticNodePool": "its pool has a fixed number of nodes",

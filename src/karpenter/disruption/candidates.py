@@ -50,6 +50,7 @@ class Why(StrEnum):
     BUDGET = "Budget"
     UNCONSOLIDATABLE = "Unconsolidatable"
     UNSCHEDULABLE = "Unschedulable"
+    SPOT_RATIO = "SpotRatio"
     DO_NOT_REPAIR = "DoNotRepair"
     REPAIR_BLOCKED = "RepairBlocked"
     STATIC = "StaticNodePool"

@@ -161,10 +161,17 @@ class DisruptionContext:
             if entry.total and not entry.allowed
         ]
 
-    def simulation(self, candidates: Sequence[Candidate]) -> Simulation:
+    def simulation(
+        self, candidates: Sequence[Candidate], *, ignores_ratios: bool = False
+    ) -> Simulation:
         """A simulation that these candidates may be removed from."""
         return Simulation(
-            self.snapshot, self.ground, candidates, now=self.now, compiler=self._compiler
+            self.snapshot,
+            self.ground,
+            candidates,
+            now=self.now,
+            compiler=self._compiler,
+            ignores_ratios=ignores_ratios,
         )
 
     def simulations(

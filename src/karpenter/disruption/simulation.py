@@ -83,8 +83,13 @@ class Simulation:
         *,
         now: datetime,
         compiler: Compiler | None = None,
+        ignores_ratios: bool = False,
     ) -> None:
-        """Prepare to remove any of these candidates, alone or together."""
+        """Prepare to remove any of these candidates, alone or together.
+
+        ``ignores_ratios``: place pods as if no pool and no workload had a spot ratio.
+        """
+        self._ignores_ratios = ignores_ratios
         self._snapshot = snapshot
         self._ground = ground
         self._candidates = candidates
@@ -93,7 +98,7 @@ class Simulation:
 
     def consolidating(self, candidates: Sequence[Candidate]) -> Answer:
         """Where pods would be placed if consolidation removed these machines."""
-        return self._ask(self._for_consolidation, candidates)
+        return self._ask(self._for_consolidation, candidates, heals_ratios=False)
 
     def replacing(
         self,
@@ -147,12 +152,18 @@ class Simulation:
         is_strict: bool = False,
         credit: Mapping[str, int] | None = None,
         homeless_first: bool = False,
+        heals_ratios: bool = True,
     ) -> Answer:
         if not self._ground.pools.dynamic:
             raise NoPoolsError("no dynamic node pool is ready")
         machines = [candidate.machine for candidate in candidates]
         outcome = cluster.what_if.without(
-            machines, is_strict=is_strict, credit=credit or {}, homeless_first=homeless_first
+            machines,
+            is_strict=is_strict,
+            credit=credit or {},
+            homeless_first=homeless_first,
+            heals_ratios=heals_ratios,
+            ignores_ratios=self._ignores_ratios,
         )
         lost = [key_of(pod) for pod in outcome.stranded]
         for machine in machines:
@@ -184,7 +195,9 @@ class Simulation:
             for pod in pods_of(candidate):
                 by_name.setdefault(key_of(pod), MovablePod(pod, home=candidate.name))
         everybody = list(by_name.values())
-        problem, failures = self._ground.problem([mover.pod for mover in everybody])
+        problem, failures = self._ground.problem(
+            [mover.pod for mover in everybody], ignores_ratios=self._ignores_ratios
+        )
         movers: list[MovablePod] = []
         lost: dict[str, list[str]] = {}
         for mover in everybody:

@@ -14,6 +14,7 @@ from karpenter.disruption.methods.consolidation import Consolidation
 from karpenter.disruption.methods.emptiness import empty_candidates, empty_command
 from karpenter.disruption.methods.replacements import Refused
 from karpenter.disruption.simulation import Answer
+from karpenter.disruption.spot_ratio import RatioGuard, worsened_ratio
 
 CHURN: Final = "churn"
 NOMINATED: Final = "nominated"
@@ -48,6 +49,12 @@ def _empty(command: Command, fresh: DisruptionContext) -> Validation:
     lost += tuple(c.name for c in staying if c not in within)
     if not within:
         return Validation(None, BUDGET, "budgets allow none of its nodes any more", lost)
+    guard = RatioGuard(fresh)
+    problems = {candidate.name: guard.take(candidate) for candidate in within}
+    within = [candidate for candidate in within if not problems[candidate.name]]
+    lost += tuple(name for name, problem in problems.items() if problem)
+    if not within:
+        return Validation(None, SCHEDULING, next(iter(problems.values())), lost)
     return Validation(empty_command(within), lost=lost)
 
 
@@ -65,7 +72,7 @@ def _consolidation(command: Command, fresh: DisruptionContext) -> Validation:
     answer = again.simulated(candidates)
     if isinstance(answer, Refused):
         return Validation(None, SCHEDULING, answer.detail)
-    problem = _mismatch(command, answer)
+    problem = _mismatch(command, answer) or worsened_ratio(fresh, command)
     if problem:
         return Validation(None, SCHEDULING, problem)
     placements = answer.outcome.existing

@@ -203,11 +203,13 @@ class PassInputs:
         pools = [entry.node_pool for entry in self.catalogues]
         return WorkloadRatios(self._snapshot, pools, self._facts.well_known_labels)
 
-    def problem(self, pods: Sequence[Pod]) -> tuple[Problem, Mapping[str, Unplaced]]:
+    def problem(
+        self, pods: Sequence[Pod], *, ignores_ratios: bool = False
+    ) -> tuple[Problem, Mapping[str, Unplaced]]:
         """The problem of placing pods, and those that cannot enter it, by uid.
 
-        These are pods whose volumes cannot be resolved, and pods with more required topology rules
-        than allowed.
+        Those are pods whose volumes cannot be resolved, and pods with more required topology rules
+        than allowed. With ``ignores_ratios`` no pod is kept off spot by its workload's spot ratio.
         """
         snapshot, settings = self._snapshot, self._settings
         volumes = resolve_volumes(pods, self._storage)
@@ -218,7 +220,7 @@ class PassInputs:
         } | dict(volumes.failures)
         entering = [pod for pod in pods if pod.metadata.uid not in failures]
         problem = Problem(
-            pods=self.workloads.applied(entering),
+            pods=entering if ignores_ratios else self.workloads.applied(entering),
             nodes=snapshot.nodes,
             pools=self.catalogues,
             facts=self._facts,

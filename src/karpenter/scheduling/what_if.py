@@ -130,6 +130,7 @@ class WhatIf:
         by_price: bool = False,
         recipes: Sequence[Recipe] | None = None,
         heals_ratios: bool = True,
+        ignores_ratios: bool = False,
         has_time: HasTime = always,
     ) -> Outcome:
         """Place the pods of ``machines`` as if these were gone.
@@ -143,6 +144,7 @@ class WhatIf:
             recipes: the claims to open, in place of packing anew.
             heals_ratios: keep new claims off spot until the ratios of their pools hold; otherwise
                 only until these are no further off than with the machines.
+            ignores_ratios: leave new claims as if no pool had a ratio.
             has_time: the deadline check of packing by price.
         """
         going = [self._numbers[machine.name] for machine in machines]
@@ -189,7 +191,8 @@ class WhatIf:
         names = {machine.name for machine in machines}
 
         def pin(made: Packing) -> None:
-            pin_claims(self.compiled, made.claims, names, heals=heals_ratios)
+            if not ignores_ratios:
+                pin_claims(self.compiled, made.claims, names, heals=heals_ratios)
 
         if recipes is not None:
             packing = self._replayed(positions, recipes, begin)

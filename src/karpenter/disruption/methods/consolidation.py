@@ -7,6 +7,7 @@ set of them, and the score threshold of pools with the balanced policy.
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 from karpenter.api.karpenter import NodePool
@@ -24,8 +25,11 @@ from karpenter.disruption.methods.replacements import (
     replacement,
 )
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
+from karpenter.disruption.spot_ratio import worsened_ratio
 from karpenter.model import durations, labels
 from karpenter.model.conditions import CONSOLIDATABLE
+from karpenter.scheduling.spot.pool_ratio import effective_ratio
+from karpenter.state.pods import key_of
 
 WHEN_EMPTY: Final = "WhenEmpty"
 POLICIES: Final = frozenset({WHEN_EMPTY, "WhenEmptyOrUnderutilized", BALANCED})
@@ -130,17 +134,42 @@ class Consolidation:
 
     def simulated(self, candidates: Sequence[Candidate]) -> Answer | Refused:
         """Where pods would be placed without these machines, or why they cannot all be."""
-        try:
-            answer = self._simulation.consolidating(candidates)
-        except NoPoolsError as error:
-            return Refused(str(error))
-        if answer.stranded:
-            return Refused(without_place(answer), event_message=not_all_placed(answer))
-        return answer
+        return _placed(self._simulation, candidates)
 
     def command(self, method: str, candidates: Sequence[Candidate]) -> Command | Refused:
         """The command that removes these machines together, or why it would save nothing."""
-        answer = self.simulated(candidates)
+        found = self._command(method, candidates, self.simulated(candidates))
+        if isinstance(found, Command):
+            problem = worsened_ratio(self.view, found)
+            return Refused(problem, is_silent=True, why=Why.SPOT_RATIO) if problem else found
+        return self._kept_by_ratio(method, candidates) or found
+
+    def _kept_by_ratio(self, method: str, candidates: Sequence[Candidate]) -> Refused | None:
+        """A refusal for the sake of a spot ratio, if there would be a command without ratios."""
+        keeps = self.view.ground.workloads.keeps
+        kept = sorted(key_of(pod) for each in candidates for pod in each.movable if keeps(pod))
+        pools = sorted(
+            {each.pool for each in candidates if effective_ratio(each.node_pool) is not None}
+        )
+        if not kept and not pools:
+            return None
+        freely = self._command(method, candidates, _placed(self._unbound_simulation, candidates))
+        if isinstance(freely, Refused):
+            return None
+        problem = worsened_ratio(self.view, freely)
+        if not problem:
+            noun = "NodePool" if not kept else "the workload of"
+            name = pools[0] if not kept else _first_few(kept)
+            problem = f"the spot ratio of {noun} {name} allows no move to spot"
+        return Refused(problem, is_silent=True, why=Why.SPOT_RATIO)
+
+    @cached_property
+    def _unbound_simulation(self) -> Simulation:
+        return self.view.simulation(self.candidates, ignores_ratios=True)
+
+    def _command(
+        self, method: str, candidates: Sequence[Candidate], answer: Answer | Refused
+    ) -> Command | Refused:
         if isinstance(answer, Refused):
             return answer
         price = sum(candidate.price for candidate in candidates)
@@ -203,6 +232,16 @@ class Consolidation:
             price,
             spot_to_spot=self.view.settings.spot_to_spot,
         )
+
+
+def _placed(simulation: Simulation, candidates: Sequence[Candidate]) -> Answer | Refused:
+    try:
+        answer = simulation.consolidating(candidates)
+    except NoPoolsError as error:
+        return Refused(str(error))
+    if answer.stranded:
+        return Refused(without_place(answer), event_message=not_all_placed(answer))
+    return answer
 
 
 def is_balanced(candidate: Candidate) -> bool:

@@ -23,6 +23,7 @@ from karpenter.disruption.methods.consolidation import not_all_placed, without_p
 from karpenter.disruption.methods.single_node import over_budget
 from karpenter.disruption.methods.terminate_first import credit_for
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
+from karpenter.disruption.spot_ratio import kept_by_ratio, worsened_ratio
 from karpenter.model.conditions import DRIFTED
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -79,7 +80,7 @@ def _replaced(
     if not answer.stranded:
         replacements = answer.replacements()
         if replacements is not None:
-            return Command(
+            command = Command(
                 DRIFT,
                 budgets.DRIFTED,
                 decision_of(replacements),
@@ -88,10 +89,12 @@ def _replaced(
                 answer.outcome.existing,
                 saved_by(candidate, replacements),
             )
+            problem = worsened_ratio(view, command)
+            return kept_by_ratio(candidate, problem) if problem else command
     elif view.settings.terminate_first_drift:
-        command = _terminated_first(view, candidate, simulation)
-        if command is not None:
-            return command
+        first = _terminated_first(view, candidate, simulation)
+        if first is not None:
+            return first
     return no_replacement(candidate, answer)
 
 

@@ -6,6 +6,7 @@ from karpenter.disruption.commands import EMPTY, Command, Decision, Finding
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.consolidation import in_peace, turned_off, unreadable
 from karpenter.disruption.methods.single_node import over_budget
+from karpenter.disruption.spot_ratio import RatioGuard, kept_by_ratio
 from karpenter.model.durations import NEVER
 
 
@@ -14,19 +15,24 @@ def find_empty(view: DisruptionContext) -> Finding:
     eligible, verdicts = empty_candidates(view)
     left = view.remaining(budgets.EMPTY)
     chosen: list[Candidate] = []
+    guard = RatioGuard(view)
+    is_constrained = False
     for candidate in eligible:
-        if left[candidate.pool] > 0:
+        if left[candidate.pool] <= 0:
+            verdicts[candidate.name] = over_budget(candidate)
+            is_constrained = True
+        elif problem := guard.take(candidate):
+            verdicts[candidate.name] = kept_by_ratio(candidate, problem)
+        else:
             left[candidate.pool] -= 1
             chosen.append(candidate)
-        else:
-            verdicts[candidate.name] = over_budget(candidate)
     return Finding(
         EMPTY,
         (empty_command(chosen),) if chosen else (),
         eligible=len(eligible),
         verdicts=verdicts,
         events=tuple(view.closed_budgets(budgets.EMPTY)) if eligible else (),
-        is_constrained=len(chosen) < len(eligible),
+        is_constrained=is_constrained,
     )
 
 

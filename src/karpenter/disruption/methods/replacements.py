@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from karpenter.cloud.types import ProviderFacts, comparable_price
-from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.candidates import Candidate, Why
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.compiled.offerings import OfferingIndex
@@ -41,6 +41,7 @@ class Refused:
     detail: str
     is_silent: bool = False  # no event for each refusal
     event_message: str = ""  # the text of the event, which begins with Karpenter's wording
+    why: Why = Why.UNCONSOLIDATABLE
 
 
 @dataclass(frozen=True, slots=True)

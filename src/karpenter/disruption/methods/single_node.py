@@ -54,7 +54,7 @@ def find_single(consolidation: Consolidation) -> Finding:
             break
         search.verdicts[candidate.name] = Blocked(
             candidate.name,
-            Why.UNCONSOLIDATABLE,
+            found.why,
             found.detail,
             has_event=not found.is_silent,
             event_message=found.event_message,

@@ -16,10 +16,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
 from karpenter.scheduling.compiled.problem import CompiledProblem
-from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.compiled.templates import Template, template_requirements
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.plan import RatioOutcome
 from karpenter.scheduling.result import with_bookings
@@ -53,12 +54,12 @@ class _Planned:
     bits: int = field(default=0)  # before it was pinned
 
 
-def ratio_of(template: Template) -> SpotRatio | None:
+def effective_ratio(node_pool: NodePool) -> SpotRatio | None:
     """The ratio of a pool that can have one: a pool for spot alone is all spot."""
-    ratio = pool_ratio(template.node_pool)
+    ratio = pool_ratio(node_pool)
     if ratio is None:
         return None
-    has = template.requirements[labels.CAPACITY_TYPE].has
+    has = template_requirements(node_pool)[labels.CAPACITY_TYPE].has
     return ratio if has(labels.ON_DEMAND) or has(labels.RESERVED) else None
 
 
@@ -141,7 +142,7 @@ def ratio_outcomes(
 
 
 def _ratios(templates: Sequence[Template]) -> dict[int, SpotRatio]:
-    found = {template.number: ratio_of(template) for template in templates}
+    found = {template.number: effective_ratio(template.node_pool) for template in templates}
     return {number: ratio for number, ratio in found.items() if ratio is not None}
 
 
