@@ -47,6 +47,7 @@ class FreeRoom:
 
     free: Sequence[Mapping[str, int]] = ()  # machine -> resource -> what is left
     usable: Callable[[PodClass], int] = lambda _: 0  # class -> machines it may use, as a mask
+    prices: Sequence[float] = ()  # machine -> its price, where machines need not be kept
 
 
 _NO_ROOM: Final = FreeRoom()

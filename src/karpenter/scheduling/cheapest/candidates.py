@@ -400,13 +400,7 @@ def replayed(
 
 def _listed(template: Template, recipe: Recipe, claim: OpenClaim) -> int:
     """The offerings of the types that a recipe lists, as far as a claim allows them."""
-    universe = template.universe
-    listed = set(recipe.instance_types)
-    bits = 0
-    for index in universe.types_in(claim.bits):
-        if universe.type_names[index] in listed:
-            bits |= universe.type_bits[index]
-    return claim.bits & bits or claim.bits
+    return claim.bits & template.universe.of_types(recipe.instance_types) or claim.bits
 
 
 def _largest_first(market: Market, column: Configuration) -> tuple[object, ...]:

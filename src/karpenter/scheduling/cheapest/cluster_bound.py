@@ -8,9 +8,9 @@ any of them has.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from karpenter.model.resources import CPU
 from karpenter.scheduling.bound import FreeRoom, Masks, Pools, markets_of, offering_masks
@@ -34,6 +34,15 @@ class _Class:
     machines: int  # those that exist, as a mask
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A lower bound with the shares that prove it."""
+
+    hourly: float
+    shares: Mapping[PodClass, float]  # dollars per hour of one pod; none of what nothing holds
+    method: Literal["shares", "configurations"]
+
+
 def configuration_bound(
     compiled: CompiledProblem,
     served: Mapping[PodClass, int],
@@ -47,30 +56,107 @@ def configuration_bound(
         well_known: labels that pools need not define for a pod that asks for them.
         room: what is free on machines that exist.
     """
-    pools = markets_of(compiled.templates)
-    grouped: Counter[_Class] = Counter()
-    for pod_class, count in served.items():
-        masks = offering_masks(pod_class, pools, well_known)
-        if any(masks):  # no offering suits the others, so they add nothing to the price
-            machines = room.usable(pod_class) if room.free else 0
-            grouped[_Class(pod_class.needs, masks, machines)] += count
-    if not grouped or len(grouped) > _MOST_CLASSES:
+    crowd = _crowd(compiled, served, well_known, room)
+    if not crowd.classes or not crowd.is_small:
         return None
-    classes = sorted(grouped, key=lambda entry: (entry.needs, entry.masks, entry.machines))
-    names = sorted({name for entry in classes for name, _ in entry.needs}, key=_cpu_first)
-    needs = [tuple(dict(entry.needs).get(name, 0) for name in names) for entry in classes]
-    sizes = without_dominated(_sold(pools, classes, names)) + _free(classes, names, room)
-    market = Market(needs, [grouped[entry] for entry in classes], sizes)
-    if market.pairs > _MOST_PAIRS:
-        return None
-    held = {u for n, most in enumerate(market.most) if sizes[n].count is None for u in most}
-    if len(held) < len(classes):
-        return None  # a class fits on no size that can be bought, so its dual is unbounded
+    market = crowd.market
+    if market.pairs > _MOST_PAIRS or len(_held(market)) < len(crowd.classes):
+        return None  # of a class that fits on no size that can be bought the dual is unbounded
     work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
     try:
         return configurations.bound_of(market, fluid.worths(market), work)[0]
     except configurations.SolverError:
         return None
+
+
+def proof_of(
+    compiled: CompiledProblem,
+    served: Mapping[PodClass, int],
+    well_known: frozenset[str],
+    room: FreeRoom,
+) -> Proof:
+    """A lower bound for these pods with the share of each, from the solver or built-in rates.
+
+    Pods that fit on nothing that can be bought have no share. The arguments are those of
+    ``configuration_bound``.
+    """
+    crowd = _crowd(compiled, served, well_known, room)
+    if not crowd.classes:
+        return Proof(0.0, {}, "shares")
+    market = crowd.market
+    held = _held(market)
+    if len(held) < len(crowd.classes):
+        crowd = crowd.only(held)
+        if not crowd.classes:
+            return Proof(0.0, {}, "shares")
+        market = crowd.market
+    shares: Sequence[float]
+    hourly, shares = fluid.bound_of(market)
+    method: Literal["shares", "configurations"] = "shares"
+    if crowd.is_small and market.pairs <= _MOST_PAIRS:
+        work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
+        try:
+            sharper = configurations.bound_of(market, fluid.worths(market), work)
+        except configurations.SolverError:
+            sharper = (0.0, ())
+        if sharper[0] > hourly:
+            (hourly, shares), method = sharper, "configurations"
+    share_of = dict(zip(crowd.classes, shares, strict=True))
+    found = {kind: share_of[entry] for kind, entry in crowd.class_of.items() if entry in share_of}
+    return Proof(hourly, found, method)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """The pods of a cluster as classes of a market, and what there is for them."""
+
+    classes: Sequence[_Class]
+    class_of: Mapping[PodClass, _Class]
+    demand: Mapping[_Class, int]
+    pools: Sequence[Pools]
+    room: FreeRoom
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the configuration program takes so many classes."""
+        return len(self.classes) <= _MOST_CLASSES
+
+    @property
+    def market(self) -> Market:
+        """The market of these classes; machines that exist are sizes of limited number."""
+        names = sorted({name for entry in self.classes for name, _ in entry.needs}, key=_cpu_first)
+        needs = [tuple(dict(entry.needs).get(name, 0) for name in names) for entry in self.classes]
+        sold = without_dominated(_sold(self.pools, self.classes, names))
+        sizes = [*sold, *_existing(self.classes, names, self.room, sold)]
+        return Market(needs, [self.demand[entry] for entry in self.classes], sizes)
+
+    def only(self, held: Iterable[int]) -> "_Crowd":
+        """The same with some of the classes."""
+        return replace(self, classes=[self.classes[number] for number in sorted(held)])
+
+
+def _crowd(
+    compiled: CompiledProblem,
+    served: Mapping[PodClass, int],
+    well_known: frozenset[str],
+    room: FreeRoom,
+) -> _Crowd:
+    pools = markets_of(compiled.templates)
+    demand: Counter[_Class] = Counter()
+    class_of: dict[PodClass, _Class] = {}
+    for pod_class, count in served.items():
+        masks = offering_masks(pod_class, pools, well_known)
+        if any(masks):  # no offering suits the others, so they add nothing to the price
+            machines = room.usable(pod_class) if room.free else 0
+            class_of[pod_class] = entry = _Class(pod_class.needs, masks, machines)
+            demand[entry] += count
+    classes = sorted(demand, key=lambda entry: (entry.needs, entry.masks, entry.machines))
+    return _Crowd(classes, class_of, demand, pools, room)
+
+
+def _held(market: Market) -> set[int]:
+    """The classes that fit on some size that can be bought."""
+    return {u for n, most in enumerate(market.most) if market.sizes[n].count is None for u in most}
 
 
 def _cpu_first(name: str) -> tuple[bool, str]:
@@ -91,14 +177,32 @@ def _sold(
                     yield Size(has, max(0.0, price), tuple(sorted(users)))
 
 
-def _free(classes: Sequence[_Class], names: Sequence[str], room: FreeRoom) -> list[Size]:
-    """What machines that exist have left; those that are nearly alike count as one kind."""
-    found: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
+def _existing(
+    classes: Sequence[_Class], names: Sequence[str], room: FreeRoom, sold: Sequence[Size]
+) -> list[Size]:
+    """What machines that exist have left; those that are nearly alike count as one kind.
+
+    A machine that costs as much as one with its room on sale adds nothing and is omitted.
+    """
+    exact: Counter[tuple[tuple[int, ...], tuple[int, ...], float]] = Counter()
     for number, free in enumerate(room.free):
+        price = room.prices[number] if room.prices else 0.0
         users = tuple(n for n, entry in enumerate(classes) if entry.machines >> number & 1)
         if users:
-            found[tuple(_rounded_up(free.get(name, 0)) for name in names), users] += 1
-    return [Size(has, 0.0, users, count) for (has, users), count in sorted(found.items())]
+            exact[tuple(max(0, free.get(name, 0)) for name in names), users, price] += 1
+    found: Counter[tuple[tuple[int, ...], tuple[int, ...], float]] = Counter()
+    for (has, users, price), count in exact.items():
+        if not any(_is_as_good(other, Size(has, price, users)) for other in sold):
+            found[tuple(map(_rounded_up, has)), users, price] += count
+    return [Size(has, price, users, count) for (has, users, price), count in sorted(found.items())]
+
+
+def _is_as_good(sold: Size, size: Size) -> bool:
+    return (
+        sold.price <= size.price
+        and all(a >= b for a, b in zip(sold.room, size.room, strict=True))
+        and set(size.users) <= set(sold.users)
+    )
 
 
 def _rounded_up(amount: int) -> int:

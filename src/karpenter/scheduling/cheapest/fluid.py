@@ -13,11 +13,42 @@ from karpenter.scheduling.cheapest.market import Market
 
 _TINY: Final = 1e-12
 _MOST_PIVOTS: Final = 500
+_ROUNDING: Final = 1e-9  # of sums of floats, relative to them
 
 
 def worths(market: Market) -> list[float]:
     """What one pod of each class is worth: its rates times its needs, in dollars per hour."""
     return worths_at(market, class_rates(market))
+
+
+def bound_of(market: Market) -> tuple[float, list[float]]:
+    """A lower bound for packing a market, with the shares that prove it.
+
+    Pods that may use different sizes have different rates, so a machine that both may use could
+    hold pods worth more than its price. Its room at the highest rate of each resource is the most
+    that it can hold; all shares are scaled down until that is within the price of every size.
+    """
+    rates = class_rates(market)
+    limits = [
+        sum(
+            have * max((rates[user][resource] for user in size.users), default=0.0)
+            for resource, have in enumerate(size.room)
+        )
+        for size in market.sizes
+    ]
+    over = 1.0
+    for size, limit in zip(market.sizes, limits, strict=True):
+        if size.count is None and limit > size.price:
+            if size.price <= 0:
+                return 0.0, [0.0] * len(market.demand)
+            over = max(over, limit / size.price)
+    shares = [worth / over for worth in worths_at(market, rates)]
+    paid = sum(share * count for share, count in zip(shares, market.demand, strict=True))
+    free = sum(
+        (size.count or 0) * max(0.0, limit / over - size.price)
+        for size, limit in zip(market.sizes, limits, strict=True)
+    )
+    return max(0.0, (paid - free - _ROUNDING * (paid + free)) / (1 + _ROUNDING)), shares
 
 
 def worths_at(market: Market, rates: Sequence[Sequence[float]]) -> list[float]:

@@ -154,6 +154,15 @@ class OfferingIndex:
             self._types_in[bits] = found
         return found
 
+    def of_types(self, names: Iterable[str]) -> int:
+        """All offerings of the types with these names."""
+        wanted = set(names)
+        found = 0
+        for name, bits in zip(self.type_names, self.type_bits, strict=True):
+            if name in wanted:
+                found |= bits
+        return found
+
     def _label(self, key: str) -> "_LabelIndex":
         label = self._by_key.get(key)
         if label is None:
