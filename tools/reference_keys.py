@@ -33,6 +33,7 @@ _CORE: Final = {
     "karpenter.sh/nodeclaim-min-values-relaxed": "claim: whether `minValues` were given up",
     "karpenter.sh/requested-dra-drivers": "claim: drivers of devices that it waits for",
     "karpenter.sh/price-overlay-applied": "claim: a NodeOverlay changed the price",
+    "cost.karpenter.sh/moved-by-rebalance": "claim: when a rebalance moved pods to it, and how many",
     "cost.karpenter.sh/price-ceiling": "claim: dollars per hour that its launch may cost at most",
     "karpenter.sh/capacity-overlay-applied": "claim: a NodeOverlay changed the capacity",
     "karpenter.sh/capacity-buffer-fake-pod": "an imagined pod of a CapacityBuffer",

@@ -5,6 +5,7 @@ inputs, for the controllers and the command line alike.
 """
 
 from karpenter.disruption.context import DisruptionSettings
+from karpenter.disruption.rebalance.settings import RebalanceMode, RebalanceSettings
 from karpenter.scheduling.inputs.scheduler_config import parse_scheduler_config
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.provisioning import PassSettings
@@ -56,5 +57,12 @@ def disruption_settings(settings: Settings) -> DisruptionSettings:
         legacy_repair=gates["NodeRepair"] and settings.legacy_node_repair,
         terminate_first_drift=gates["TerminateFirstDrift"],
         terminate_first_repair=gates["TerminateFirstRepair"],
+        rebalance=RebalanceSettings(
+            mode=RebalanceMode(settings.rebalance),
+            moves=settings.rebalance_moves.percent / 100,
+            payback=settings.rebalance_payback,
+            pod_cost=settings.rebalance_pod_cost,
+            cooldown=settings.rebalance_cooldown,
+        ),
         nomination=nomination_window(settings.batch_max_duration),
     )

@@ -96,6 +96,11 @@ class Settings:
     packing_node_cost: float = 0.02  # dollars per hour that a node costs beside its price
     packing_min_types: MinTypes = MinTypes(5, 15)
     packing_price_slack: Percentage = Percentage(10)
+    rebalance: str = "Off"
+    rebalance_moves: Percentage = Percentage(5)  # of all reschedulable pods, in any hour
+    rebalance_payback: timedelta = timedelta(hours=24)
+    rebalance_pod_cost: float = 0.02  # dollars that one unit of eviction cost stands for
+    rebalance_cooldown: timedelta = timedelta(hours=1)
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
     scheduler_config: str = ""
     webhook_port: int = 0  # no webhook
@@ -118,6 +123,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "preference_policy": ("Respect", "Ignore"),
     "min_values_policy": ("Strict", "BestEffort"),
     "packing": ("karpenter", "cheapest"),
+    "rebalance": ("Off", "Preview", "On"),
     "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),
     "legacy_defaults": ("early", "late"),
     "webhook_certificates": ("own", "external"),

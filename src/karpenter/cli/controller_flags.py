@@ -137,6 +137,36 @@ SETTINGS: Final = (
         "10%",
         "cheapest: types up to this much above the cheapest are kept too.",
     ),
+    Flag(
+        "rebalance",
+        "MODE",
+        "Off",
+        "Off, Preview or On: replace several nodes by several cheaper ones, or only report it.",
+    ),
+    Flag(
+        "rebalance_moves",
+        "PERCENT",
+        "5%",
+        "Pods that rebalancing may move in any hour, of all reschedulable pods; at least one.",
+    ),
+    Flag(
+        "rebalance_payback",
+        "TIME",
+        "24h",
+        "Time within which the savings of rebalancing must repay the disruption.",
+    ),
+    Flag(
+        "rebalance_pod_cost",
+        "DOLLARS",
+        "0.02",
+        "Dollars that one unit of the eviction cost of a pod stands for.",
+    ),
+    Flag(
+        "rebalance_cooldown",
+        "TIME",
+        "1h",
+        "How long rebalancing leaves the nodes and workloads it has touched in peace.",
+    ),
     Flag("ignore_dra_requests", _BOOLEAN, "true", "Ignore the ResourceClaims of pods."),
     Flag(
         "feature_gates",

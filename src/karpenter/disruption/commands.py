@@ -21,6 +21,7 @@ STATIC_DRIFT: Final = "static-drift"
 DRIFT: Final = "drift"
 MULTI: Final = "multi"
 SINGLE: Final = "single"
+REBALANCE: Final = "rebalance"
 EXPIRATION: Final = "expiration"
 STATIC: Final = "static"
 
@@ -28,7 +29,12 @@ NO_RESERVED_CAPACITY: Final = "no-reserved-capacity"
 STATIC_AT_LIMIT: Final = "static-at-limit"
 
 # Method -> its value of the metrics label; the others have none
-_CONSOLIDATION_TYPES: Final = {EMPTY: "empty", MULTI: "multi", SINGLE: "single"}
+_CONSOLIDATION_TYPES: Final = {
+    EMPTY: "empty",
+    MULTI: "multi",
+    SINGLE: "single",
+    REBALANCE: "rebalance",
+}
 
 
 class Decision(StrEnum):
@@ -124,6 +130,8 @@ class Finding:
     is_constrained: bool = False  # a budget excluded a machine from the search
     has_timed_out: bool = False
     unseen_pools: frozenset[str] = frozenset()  # pools that were not reached in time
+    previews: tuple[Command, ...] = ()  # what rebalancing would do if it were on
+    refused: tuple[str, ...] = ()  # why sets of machines that rebalancing tried stay
 
     @property
     def consolidation_type(self) -> str:

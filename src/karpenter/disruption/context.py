@@ -17,11 +17,13 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.disruption.budgets import Allowance, allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Kind
 from karpenter.disruption.costs import price_of, reschedule_cost
+from karpenter.disruption.rebalance.history import RebalanceHistory
+from karpenter.disruption.rebalance.settings import RebalanceSettings
 from karpenter.disruption.simulation import Simulation
 from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.overlays import apply_overlays
-from karpenter.scheduling.problem import PoolCatalogue
+from karpenter.scheduling.problem import CostOptions, PoolCatalogue
 from karpenter.scheduling.provisioning import Announcement, Catalogue, PassInputs, PassSettings
 from karpenter.state.nodes import StateNode, nomination_window
 from karpenter.state.pods import key_of
@@ -40,6 +42,7 @@ class DisruptionSettings:
     legacy_repair: bool = False  # by a controller of its own, without budgets
     terminate_first_drift: bool = False
     terminate_first_repair: bool = False
+    rebalance: RebalanceSettings = field(default_factory=RebalanceSettings)
     nomination: timedelta = field(
         default_factory=nomination_window
     )  # how long a machine waits for its pods
@@ -51,6 +54,7 @@ class Memory:
 
     unseen_pools: frozenset[str] = frozenset()  # not reached by the last single-node search
     reboots: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # claim uid -> when
+    rebalance: RebalanceHistory = field(default_factory=RebalanceHistory)  # beyond annotations
 
 
 def no_hurry(method: str) -> HasTime:
@@ -162,9 +166,16 @@ class DisruptionContext:
         ]
 
     def simulation(
-        self, candidates: Sequence[Candidate], *, ignores_ratios: bool = False
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        ignores_ratios: bool = False,
+        cost: CostOptions | None = None,
     ) -> Simulation:
-        """A simulation that these candidates may be removed from."""
+        """A simulation that these candidates may be removed from.
+
+        ``cost``: how prices shape it, in place of the settings.
+        """
         return Simulation(
             self.snapshot,
             self.ground,
@@ -172,6 +183,7 @@ class DisruptionContext:
             now=self.now,
             compiler=self._compiler,
             ignores_ratios=ignores_ratios,
+            cost=cost,
         )
 
     def simulations(

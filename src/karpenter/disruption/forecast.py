@@ -19,7 +19,7 @@ from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption.claim_conditions import drift_reason, patience
-from karpenter.disruption.commands import Command
+from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.context import (
     DisruptionContext,
     DisruptionSettings,
@@ -138,7 +138,11 @@ class DisruptionForecast:
             self._after.expect(view.awaited, until=self._until)
 
     def begin(self, command: Command) -> None:
-        """Begin a command."""
+        """Begin a command; while a rebalance is carried out, no other one is begun."""
+        if command.method == REBALANCE:
+            known = self._memory or Memory()
+            busy = replace(known.rebalance, is_busy=True)
+            self._memory = replace(known, rebalance=busy)
         self._after.begin(command, until=self._until)
 
     def context(self) -> DisruptionContext:

@@ -31,6 +31,8 @@ from karpenter.disruption.methods.multi_node import find_multi
 from karpenter.disruption.methods.repair import find_repair
 from karpenter.disruption.methods.single_node import find_single
 from karpenter.disruption.methods.static_drift import find_static_drift
+from karpenter.disruption.rebalance.search import find_rebalance
+from karpenter.disruption.rebalance.settings import is_wanted
 from karpenter.scheduling.provisioning import Announcement, Catalogue
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
@@ -60,6 +62,7 @@ METHODS: Final[Mapping[str, Find]] = {
     commands.DRIFT: lambda search: find_drift(search.view),  # differs from the pool's template
     commands.MULTI: lambda search: find_multi(search.consolidation),  # several into one or none
     commands.SINGLE: lambda search: find_single(search.consolidation),  # one into a cheaper one
+    commands.REBALANCE: lambda search: find_rebalance(search.consolidation),  # several into several
 }
 
 
@@ -83,9 +86,14 @@ class DisruptionPlan:
 
 def next_commands(search: Search, skip: Container[str] = ()) -> MethodResult:
     """Decide one pass: the first method that finds a command, of those not skipped."""
+    view = search.view
     findings = []
     for name, find in METHODS.items():
         if name in skip:
+            continue
+        if name == commands.REBALANCE and not is_wanted(
+            view.snapshot.node_pools.values(), view.settings.rebalance
+        ):
             continue
         finding = find(search)
         findings.append(finding)

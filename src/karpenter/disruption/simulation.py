@@ -10,7 +10,7 @@ and departing pods first, which may leave the candidates' pods a place elsewhere
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -19,10 +19,13 @@ from karpenter.api.pods import Pod
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.claim_conditions import patience
 from karpenter.model.conditions import READY, is_true
+from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.packer import Recipe
 from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.problem import CostOptions
 from karpenter.scheduling.provisioning import PassInputs
 from karpenter.scheduling.what_if import MovablePod, Outcome, WhatIf
 from karpenter.state.departing_pods import pods_to_move
@@ -84,10 +87,13 @@ class Simulation:
         now: datetime,
         compiler: Compiler | None = None,
         ignores_ratios: bool = False,
+        cost: CostOptions | None = None,
     ) -> None:
         """Prepare to remove any of these candidates, alone or together.
 
-        ``ignores_ratios``: place pods as if no pool and no workload had a spot ratio.
+        Args:
+            ignores_ratios: place pods as if no pool and no workload had a spot ratio.
+            cost: how prices shape packing, in place of the settings.
         """
         self._ignores_ratios = ignores_ratios
         self._snapshot = snapshot
@@ -95,10 +101,31 @@ class Simulation:
         self._candidates = candidates
         self._now = now
         self._compiler = compiler
+        self._cost = cost
 
     def consolidating(self, candidates: Sequence[Candidate]) -> Answer:
         """Where pods would be placed if consolidation removed these machines."""
         return self._ask(self._for_consolidation, candidates, heals_ratios=False)
+
+    def rebalancing(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        recipes: Sequence[Recipe] | None = None,
+        has_time: HasTime = always,
+    ) -> Answer:
+        """Where pods would be placed by price if these machines were removed together.
+
+        ``recipes``: the claims to open, in place of packing anew.
+        """
+        return self._ask(
+            self._for_consolidation,
+            candidates,
+            heals_ratios=False,
+            by_price=True,
+            recipes=recipes,
+            has_time=has_time,
+        )
 
     def replacing(
         self,
@@ -153,6 +180,9 @@ class Simulation:
         credit: Mapping[str, int] | None = None,
         homeless_first: bool = False,
         heals_ratios: bool = True,
+        by_price: bool = False,
+        recipes: Sequence[Recipe] | None = None,
+        has_time: HasTime = always,
     ) -> Answer:
         if not self._ground.pools.dynamic:
             raise NoPoolsError("no dynamic node pool is ready")
@@ -164,6 +194,9 @@ class Simulation:
             homeless_first=homeless_first,
             heals_ratios=heals_ratios,
             ignores_ratios=self._ignores_ratios,
+            by_price=by_price,
+            recipes=recipes,
+            has_time=has_time,
         )
         lost = [key_of(pod) for pod in outcome.stranded]
         for machine in machines:
@@ -198,6 +231,8 @@ class Simulation:
         problem, failures = self._ground.problem(
             [mover.pod for mover in everybody], ignores_ratios=self._ignores_ratios
         )
+        if self._cost is not None:
+            problem = replace(problem, options=replace(problem.options, cost=self._cost))
         movers: list[MovablePod] = []
         lost: dict[str, list[str]] = {}
         for mover in everybody:

@@ -49,6 +49,7 @@ BUFFER_FAKE_POD: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 PRICE_CEILING: Final = "cost.karpenter.sh/price-ceiling"  # dollars per hour of a launch
+MOVED_BY_REBALANCE: Final = "cost.karpenter.sh/moved-by-rebalance"  # when, and how many pods
 REBOOT_PRE_BOOT_ID: Final = "karpenter.sh/reboot-pre-boot-id"
 REBOOT_GRACE_PERIOD: Final = "karpenter.sh/reboot-termination-grace-period"
 STORED_VERSION_MIGRATED: Final = "karpenter.sh/stored-version-migrated"

@@ -296,6 +296,10 @@ class WhatIf:
         """The template a claim is made from."""
         return self.compiled.templates[claim.template]
 
+    def names(self, claim: OpenClaim) -> tuple[str, ...]:
+        """The pods of a claim."""
+        return tuple(key_of(self._movers[p].pod) for p in claim.members)
+
     def is_needed(self, claim: OpenClaim) -> bool:
         """Whether a claim holds a pod that has a node now, and not only pending ones."""
         return any(not self._movers[p].is_pending for p in claim.members)
@@ -303,8 +307,7 @@ class WhatIf:
     def written(self, claim: OpenClaim) -> PlannedClaim | None:
         """A claim as it would be created; None when its types do not reach ``minValues``."""
         writer = ClaimWriter(self._problem.facts, self._problem.options)
-        pods = [key_of(self._movers[p].pod) for p in claim.members]
-        planned = writer.planned(self.template(claim), claim, pods)
+        planned = writer.planned(self.template(claim), claim, self.names(claim))
         return planned if isinstance(planned, PlannedClaim) else None
 
     def state_without(self, group: int, going: Sequence[int]) -> GroupState:

@@ -168,6 +168,7 @@ _WHY: Final[Mapping[str, Callable[[Command, datetime], str]]] = {
     commands.STATIC_DRIFT: _drifted,
     commands.MULTI: _underused,
     commands.SINGLE: _underused,
+    commands.REBALANCE: _underused,
     commands.REPAIR: _unhealthy,
     commands.STATIC: _too_many,
 }

@@ -17,6 +17,7 @@ from karpenter.api.pods import Pod
 from karpenter.api.times import earlier, later
 from karpenter.clock import Clock
 from karpenter.disruption.commands import MULTI, SINGLE, Command
+from karpenter.disruption.rebalance.history import owners_of
 
 # A machine created longer than this after an attempt is not attributed to it
 _ATTRIBUTED_FOR: Final = timedelta(minutes=5)
@@ -92,10 +93,3 @@ def hold(attempts: int) -> timedelta:
         return timedelta(0)
     doublings = min(attempts - _FREE_ATTEMPTS - 1, 10)
     return min(_FIRST_HOLD * (1 << doublings), _LONGEST_HOLD)
-
-
-def owners_of(pods: Iterable[Pod]) -> frozenset[str]:
-    """The uids of the controllers of pods, by their owner references."""
-    return frozenset(
-        owner.uid for pod in pods for owner in pod.metadata.owner_references if owner.controller
-    )

@@ -32,7 +32,12 @@ _NOTHING_DONE: Final = 10.0
 _ACTED: Final = 0.0
 _UNSYNCED: Final = 1.0
 # Methods whose empty searches are cached until a change, and whose commands are validated again
-_CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
+_CONSOLIDATING: Final = (
+    commands.EMPTY,
+    commands.MULTI,
+    commands.SINGLE,
+    commands.REBALANCE,
+)
 # How long moved pods take to arrive. The machines they arrive on are then protected for a while, so
 # a command computed earlier would only fail its validation
 _SETTLING: Final = 5.0
@@ -99,7 +104,9 @@ class DisruptionLoop(Loop):
         await self._roll_back()
         preview = await self._planner.preview()
         self._reporter.measure_budgets(preview.allowances)
-        self._reporter.report_idle(name for name in self._methods if name in preview.idle)
+        # While rebalancing is off there are no figures about it
+        idle = preview.idle - {commands.REBALANCE}
+        self._reporter.report_idle(name for name in self._methods if name in idle)
         disruption_pass: DisruptionPass | None = None
         happened = self._changes.count
         for method in self._methods:

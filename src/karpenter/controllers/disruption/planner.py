@@ -30,6 +30,7 @@ from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.context import DisruptionContext, Memory
 from karpenter.disruption.methods.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.plan import METHODS, Search
+from karpenter.disruption.rebalance.settings import RebalanceSettings, is_wanted
 from karpenter.disruption.validation import Validation, validated
 from karpenter.model.conditions import DRIFTED
 from karpenter.model.labels import DO_NOT_DISRUPT
@@ -111,14 +112,23 @@ class PassPreview:
     allowances: tuple[Allowance, ...]  # what budgets leave to each pool, for each reason
 
 
-def preview(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetime) -> PassPreview:
+def preview(
+    snapshot: Snapshot,
+    policies: RepairPolicies | None,
+    rebalance: RebalanceSettings,
+    *,
+    now: datetime,
+) -> PassPreview:
     """Find the methods that a pass would run in vain, without the cost of a pass."""
     allowances = tuple(
         allowance(pool, snapshot.nodes_of(name), reason, now=now)
         for name, pool in sorted(snapshot.node_pools.items())
         for reason in REASONS
     )
-    return PassPreview(idle_methods(snapshot, policies), allowances)
+    idle = idle_methods(snapshot, policies)
+    if not is_wanted(snapshot.node_pools.values(), rebalance):
+        idle |= {commands.REBALANCE}
+    return PassPreview(idle, allowances)
 
 
 def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:
@@ -159,7 +169,8 @@ class DisruptionPlanner:
     async def preview(self) -> PassPreview:
         """What is known before a pass is made."""
         snapshot, now = self._context.state.snapshot(), self._context.clock.now()
-        return await self.aside(lambda: preview(snapshot, self.policies, now=now))
+        policies, rebalance = self.policies, self.settings.rebalance
+        return await self.aside(lambda: preview(snapshot, policies, rebalance, now=now))
 
     async def begin_pass(self, in_progress: frozenset[str]) -> DisruptionPass:
         """Begin a pass over the cluster as it is now."""

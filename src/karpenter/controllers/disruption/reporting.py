@@ -44,6 +44,7 @@ REASON_OF: Final = {
     commands.DRIFT: budgets.DRIFTED,
     commands.MULTI: budgets.UNDERUTILIZED,
     commands.SINGLE: budgets.UNDERUTILIZED,
+    commands.REBALANCE: budgets.UNDERUTILIZED,
 }
 
 

@@ -15,6 +15,7 @@ from karpenter.scheduling.problem import CostOptions, PackingMode
 PACKING: Final = "cost.karpenter.sh/packing"
 MIN_TYPES: Final = "cost.karpenter.sh/min-types"
 NODE_COST: Final = "cost.karpenter.sh/node-cost"
+REBALANCE: Final = "cost.karpenter.sh/rebalance"
 INVALID_COST_ANNOTATION: Final = "InvalidCostAnnotation"  # the reason of an event
 
 
@@ -35,9 +36,21 @@ def _packing(text: str) -> PackingMode:
         raise ValueError(f"{text!r} is neither karpenter nor cheapest") from None
 
 
+def rebalance_annotation(text: str) -> bool:
+    """Whether the machines of a pool may be rebalanced.
+
+    Raises:
+        ValueError: the text is neither of the two; the message states it.
+    """
+    known = {"on": True, "off": False}
+    if text.strip() not in known:
+        raise ValueError(f"{text!r} is neither on nor off")
+    return known[text.strip()]
+
+
 def _read(annotations: Mapping[str, str], settings: CostOptions) -> tuple[CostOptions, list[str]]:
     found, invalid = settings, []
-    for key in (PACKING, MIN_TYPES, NODE_COST):
+    for key in (PACKING, MIN_TYPES, NODE_COST, REBALANCE):
         text = annotations.get(key)
         if text is None:
             continue
@@ -48,8 +61,10 @@ def _read(annotations: Mapping[str, str], settings: CostOptions) -> tuple[CostOp
             elif key == MIN_TYPES:
                 on_demand, spot = cost_values.min_types(text)
                 found = replace(found, min_types=on_demand, min_spot_types=spot)
-            else:
+            elif key == NODE_COST:
                 found = replace(found, node_cost=cost_values.dollars(text))
+            else:
+                rebalance_annotation(text)  # read where machines are rebalanced; checked here
         except ValueError as error:
             invalid.append(f"annotation {key}: {error}; the setting counts instead")
     return found, invalid
