@@ -23,6 +23,7 @@ from karpenter.disruption.rebalance.history import RebalanceHistory, owners_of
 from karpenter.disruption.rebalance.money import Savings
 from karpenter.disruption.rebalance.predicted_placement import objection
 from karpenter.disruption.rebalance.settings import MOVES_WINDOW
+from karpenter.disruption.spot_ratio import worsened_ratio
 from karpenter.model import labels
 from karpenter.model.conditions import timestamp
 from karpenter.scheduling.plan import ABOUT
@@ -43,6 +44,7 @@ class RefusedAs(StrEnum):
     BUDGET = "Budget"
     PDB = "PodDisruptionBudget"
     SPOT_TO_SPOT = "SpotToSpot"
+    SPOT_RATIO = "SpotRatio"
     COOLDOWN = "Cooldown"
     REGRETTED = "Regretted"
     PREDICTED_REDISRUPTION = "PredictedRedisruption"
@@ -259,6 +261,7 @@ TESTS: Final[Mapping[RefusedAs, Callable[[Proposal], str]]] = {
     RefusedAs.BUDGET: _exceeds_a_budget,
     RefusedAs.PDB: _is_held_by_a_pdb,
     RefusedAs.SPOT_TO_SPOT: _swaps_spot_for_spot,
+    RefusedAs.SPOT_RATIO: lambda proposal: worsened_ratio(proposal.view, proposal.command),
     RefusedAs.COOLDOWN: _is_too_early,
     RefusedAs.REGRETTED: _is_regretted,
     RefusedAs.PREDICTED_REDISRUPTION: lambda proposal: objection(proposal.view, proposal.command),
