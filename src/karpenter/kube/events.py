@@ -39,6 +39,8 @@ MOST_REMEMBERED: Final = 4096
 FOLDED_PREFIX: Final = "(combined from similar events): "
 _SIMILAR_EVENTS: Final = 10
 _SIMILAR_SECONDS: Final = 600.0
+# API servers delete an event an hour after its last change; a series of it has ended then
+_EVENT_SECONDS: Final = 3600.0
 _OBJECT_BURST: Final = 25
 _OBJECT_REFILL: Final = 1.0 / 300.0
 
@@ -62,7 +64,7 @@ class Recent(Generic[V]):
 
     def __init__(self, size: int = MOST_REMEMBERED) -> None:
         self._size = size
-        self._values: OrderedDict[Key, V] = OrderedDict()
+        self._values: OrderedDict[Key, V] = OrderedDict()  # the least recently used one first
 
     def __len__(self) -> int:
         return len(self._values)
@@ -79,6 +81,11 @@ class Recent(Generic[V]):
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._size:
+            self._values.popitem(last=False)
+
+    def drop_oldest(self, is_useless: Callable[[V], bool]) -> None:
+        """Drop values, the least recently used one first, until one is still of use."""
+        while self._values and is_useless(next(iter(self._values.values()))):
             self._values.popitem(last=False)
 
     def get_or_put(self, key: Key, make: Callable[[], V]) -> V:
@@ -106,6 +113,7 @@ class Dedupe:
         until = self._until.get(key)
         if until is not None and now < until:
             return False
+        self._until.drop_oldest(lambda until: until <= now)
         self._until.put(key, now + seconds)
         return True
 
@@ -122,6 +130,7 @@ class SpamFilter:
 
     def lets_through(self, target: Key) -> bool:
         """Whether one more event about an object may be written."""
+        self._buckets.drop_oldest(lambda bucket: bucket.is_full)
         bucket = self._buckets.get_or_put(
             target, lambda: Bucket(self._clock, _OBJECT_REFILL, _OBJECT_BURST)
         )
@@ -132,6 +141,7 @@ class SpamFilter:
 class Series:
     """An event that is written once and counted from then on."""
 
+    used_at: float = 0.0
     count: int = 0
     name: str = ""  # of the Event object, once there is one
     namespace: str = ""
@@ -164,14 +174,21 @@ class Correlator:
             message: what this one says.
         """
         now = self._clock.monotonic()
+        self._similar.drop_oldest(lambda similar: now - similar.seen_at > _SIMILAR_SECONDS)
+        self._series.drop_oldest(lambda series: now - series.used_at > _EVENT_SECONDS)
         similar = self._similar.get_or_put(kin, lambda: _Similar(now))
         if now - similar.seen_at > _SIMILAR_SECONDS:
             similar.messages.clear()
         similar.seen_at = now
         if message not in similar.messages and len(similar.messages) >= _SIMILAR_EVENTS:
-            return self._series.get_or_put((kin, None), Series), f"{FOLDED_PREFIX}{message}"
+            return self._used((kin, None), now), f"{FOLDED_PREFIX}{message}"
         similar.messages.add(message)
-        return self._series.get_or_put((kin, message), Series), message
+        return self._used((kin, message), now), message
+
+    def _used(self, key: Key, now: float) -> Series:
+        series = self._series.get_or_put(key, Series)
+        series.used_at = now
+        return series
 
 
 class EventClient(Protocol):

@@ -292,3 +292,32 @@ async def test_what_is_remembered_is_bounded() -> None:
         for memory in (recorder._dedupe, recorder._spam, recorder._correlator):
             assert MOST_REMEMBERED == len(memory)
         assert len(recorder._queue) <= 1000
+
+
+@in_virtual_time
+async def test_what_no_limit_needs_any_more_is_forgotten() -> None:
+    async with recording() as it:
+        memories = (it.recorder._dedupe, it.recorder._spam, it.recorder._correlator)
+        for index in range(100):
+            it.say(target=some_pod(index), dedupe=(f"u{index}",))
+        before = [len(memory) for memory in memories]
+        # events last an hour, and the limit of one object is whole again after two
+        await it.pass_time(3 * 3600)
+        it.say(dedupe=("another",))
+
+        assert [100, 100, 100] == before
+        assert [1, 1, 1] == [len(memory) for memory in memories]
+
+
+@in_virtual_time
+async def test_forgetting_lets_no_limit_be_passed() -> None:
+    async with recording() as it:
+        for minute in range(0, 240, 5):
+            for index in range(30):
+                it.say(f"{minute} {index}", reason=f"Reason{index}")
+            it.say(target=some_pod(minute))
+            await it.pass_time(300)
+
+        about_the_pod = [e for e in await it.written() if e["involvedObject"]["name"] == "web"]
+        # 25 at once, and one for every five minutes
+        assert 25 + 47 == sum(event["count"] for event in about_the_pod)

@@ -66,9 +66,8 @@ class Reporter:
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used
         self._solver_failures: set[str] = set()  # of the solver, each logged once
         self._zones: frozenset[str] = frozenset()
-        self._reported_preferences: dict[
-            str, datetime
-        ] = {}  # pod uid -> when its preferences were pointed out
+        # pod uid -> the pod's name, and when its preferences were pointed out
+        self._reported_preferences: dict[str, tuple[str, datetime]] = {}
 
     async def report(self, done: PlannedPass) -> None:
         """Report a pass, before it is carried out."""
@@ -184,14 +183,16 @@ class Reporter:
             pod = done.snapshot.pods.get(name)
             if pod is None or not has_hindering_preferences(pod):
                 continue
-            reported = self._reported_preferences.get(pod.metadata.uid)
+            _, reported = self._reported_preferences.get(pod.metadata.uid, (name, None))
             if reported is None or now - reported >= _A_DAY:
-                self._reported_preferences[pod.metadata.uid] = now
+                self._reported_preferences[pod.metadata.uid] = name, now
                 names.append(name)
         self._reported_preferences = {
-            uid: reported
-            for uid, reported in self._reported_preferences.items()
+            uid: (name, reported)
+            for uid, (name, reported) in self._reported_preferences.items()
             if now - reported < _A_DAY
+            and (pod := done.snapshot.pods.get(name)) is not None
+            and pod.metadata.uid == uid
         }
         if names:
             self._log.info(

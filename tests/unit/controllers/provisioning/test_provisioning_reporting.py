@@ -63,6 +63,20 @@ async def test_wishes_that_hinder_consolidation_are_pointed_out_once_a_day() -> 
 
 
 @in_virtual_time
+async def test_pods_that_are_gone_are_forgotten() -> None:
+    async with provisioning(ready_pool(), waiting_pod(cpu="512", **ANYWAY)) as run:
+        await run.provision()
+        reporter = run.provisioner._reporter
+        before = [name for name, _ in reporter._reported_preferences.values()]
+        await run.at.client.delete("v1", "Pod", "default", "web", grace_period=0)
+        await run.at.put(waiting_pod("another", cpu="512", **ANYWAY))
+        await run.provision()
+
+        after = [name for name, _ in reporter._reported_preferences.values()]
+        assert (["default/web"], ["default/another"]) == (before, after)
+
+
+@in_virtual_time
 async def test_wishes_that_are_ignored_are_not_pointed_out() -> None:
     settings = Settings(preference_policy="Ignore")
     async with provisioning(ready_pool(), waiting_pod(**ANYWAY), settings=settings) as run:
