@@ -18,6 +18,7 @@ from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock, running_clock
 from karpenter_sandbox.backend import Backend, Identity, parse_timestamp
 from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.cluster.compaction import Compaction
 from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
 from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
@@ -213,6 +214,7 @@ class Cluster:
         for maker in _CONTROLLERS:
             runtime.add(maker(runtime, client))
         runtime.add(EventExpiry(runtime, client, self.backend))
+        runtime.add(Compaction(runtime, self.store))
         scheduler = Scheduler(runtime, client, seed=self._seed)
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)

@@ -59,6 +59,8 @@ class NodeKubelet(Controller):
 
     def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
         """Queue new nodes, and those with new annotations or an unknown Ready condition."""
+        if new is None and old is not None:
+            self._settled.pop(old["metadata"]["name"], None)
         if new is None or not is_simulated(new):
             return
         if (

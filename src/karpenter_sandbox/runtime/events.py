@@ -28,6 +28,8 @@ _REMEMBERED: Final = 4096
 _LONGEST_MESSAGE: Final = 1024
 # A series that was not continued for so long has ended
 _SERIES_SECONDS: Final = 360.0
+# The API server deletes an event an hour after it happened last; the next one is written anew
+_EVENT_SECONDS: Final = 3600.0
 
 
 class _WrittenEvent:
@@ -57,12 +59,14 @@ class Recorder:
         self, obj: JsonObject, kind: str, reason: str, message: str, *, host: str = ""
     ) -> None:
         """Record an event about ``obj`` in the older form, which counts repetitions."""
+        self._drop_expired()
         reference = reference_to(obj)
         now = timestamp(self._clock.now())
         key = (reference.get("uid"), kind, reason, message, host)
         written = self._written.get(key)
         if written is not None:
             written.count += 1
+            written.last = self._clock.monotonic()
             self._put(key, written, {"count": written.count, "lastTimestamp": now})
             return
         written = self._tell(key, reference)
@@ -88,6 +92,7 @@ class Recorder:
 
         A second event about the same version of an object is a repetition, whatever its message.
         """
+        self._drop_expired()
         reference = reference_to(obj)
         moment = self._clock.now()
         key = (reference.get("uid"), reference.get("resourceVersion"), kind, reason, action)
@@ -130,6 +135,12 @@ class Recorder:
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
+
+    def _drop_expired(self) -> None:
+        """Drop what was written about events that are gone by now; the oldest come first."""
+        oldest = self._clock.monotonic() - _EVENT_SECONDS
+        while self._written and next(iter(self._written.values())).last < oldest:
+            self._written.popitem(last=False)
 
     def _tell(self, key: Hashable, reference: JsonObject) -> _WrittenEvent:
         # names contain the time, which may not advance between two events in virtual time

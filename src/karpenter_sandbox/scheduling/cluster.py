@@ -115,8 +115,11 @@ class Cluster:
         self._changed(name)
 
     def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        """Set how many volumes each CSI driver can attach to a node."""
-        self._limits[name] = limits
+        """Set how many volumes each CSI driver can attach to a node; no limits remove them."""
+        if limits:
+            self._limits[name] = limits
+        else:
+            self._limits.pop(name, None)
         node = self.nodes.get(name)
         if node is not None and node.limits != limits:
             node.limits = limits
@@ -149,9 +152,11 @@ class Cluster:
         pod = self.pods.get(uid)
         if pod is None:
             return None
-        if uid in self._homeless.get(pod.node_name, {}):
-            del self._homeless[pod.node_name][uid]
-            del self.pods[uid]
+        homeless = self._homeless.get(pod.node_name, {})
+        if uid in homeless:
+            del homeless[uid], self.pods[uid]
+            if not homeless:
+                del self._homeless[pod.node_name]
         else:
             self._remove(pod)
         return pod

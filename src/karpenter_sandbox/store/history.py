@@ -2,7 +2,8 @@
 
 A watch is a position in the changes, so a slow reader costs no memory: it gets ``Gone`` once its
 position has been dropped. The same changes, taken backwards, show the objects as they were. How
-many changes are kept is bounded by their number and by their size.
+many changes are kept is bounded by their number, by their size, and by their age once ``compact``
+is called regularly.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Bound on the changes kept for one resource; a change counts with the size of its object
 HISTORY_BYTES: Final = 32 * 1024 * 1024
+# The latest changes stay whatever their age: readers of a slow resource need not list again
+_KEPT_BY_COMPACTION: Final = 512
 # Trimming drops a quarter at once, so that the list is rarely shifted (amortised cost)
 _KEPT_SHARE: Final = 0.75
 # Parsed objects need several times the memory of their bytes; older events drop them
@@ -39,6 +42,7 @@ class Collection:
         self._bytes = 0  # of the events
         self._unparsed = 0  # position up to which events have dropped their parsed objects
         self._parsed_bytes = 0  # of the events after it
+        self._compacted_at = 0  # position of the end when ``compact`` was called last
 
     def apply(self, event: "Event") -> None:
         """Apply ``event``: store the object, append to the history, wake the watches."""
@@ -97,6 +101,13 @@ class Collection:
                 assert event.previous is not None
                 entries[key] = event.previous
         return entries, sorted(entries)
+
+    def compact(self) -> None:
+        """Drop the changes from before the previous call, as etcd is compacted regularly."""
+        old = min(self._compacted_at - self.first, len(self.events) - _KEPT_BY_COMPACTION)
+        if old > 0:
+            self._drop(old)
+        self._compacted_at = self.first + len(self.events)
 
     def _forget_parsed(self) -> None:
         """Let all but the latest events give up their parsed objects."""

@@ -208,6 +208,11 @@ class Store:
             collection.is_open = False
             collection.wake()
 
+    def compact(self) -> None:
+        """Drop the changes from before the previous call, except the latest of each resource."""
+        for collection in self._collections.values():
+            collection.compact()
+
     def collection(self, group: str, resource: str) -> Collection:
         """The objects of a resource with their history."""
         collection = self._collections.get((group, resource))

@@ -1,7 +1,7 @@
 """Deletes events after an hour, as an API server does.
 
-Events outnumber all other objects, and no controller reads them. So they are not mirrored, and only
-their times are decoded from the stored bytes.
+Events outnumber all other objects, and no controller reads them. So they are not mirrored, only
+their times are decoded from the stored bytes, and what a write or a reader has parsed is dropped.
 """
 
 from datetime import timedelta
@@ -53,3 +53,5 @@ class EventExpiry(Controller):
             if parse_timestamp(self._decoder.decode(stored.data).last()) < limit:
                 key = stored.key
                 await ignoring_missing(self._client.delete("v1", "events", key.namespace, key.name))
+            else:
+                stored.forget_parsed()

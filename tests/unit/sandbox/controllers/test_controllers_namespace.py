@@ -78,23 +78,37 @@ async def test_each_namespace_has_an_account_and_gets_it_back() -> None:
     assert ["kube-root-ca.crt", "kube-root-ca.crt"] == names(maps)
 
 
+def event(name: str) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"},
+        "reason": "Test",
+        "message": "something happened",
+        "type": "Normal",
+    }
+
+
 @in_virtual_time
 async def test_events_are_kept_for_an_hour() -> None:
     async with running_controllers(EventExpiry) as cluster:
         for name in ("old", "new"):
-            await cluster.create(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Event",
-                    "metadata": {"name": name, "namespace": "default"},
-                    "involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"},
-                    "reason": "Test",
-                    "message": "something happened",
-                    "type": "Normal",
-                }
-            )
+            await cluster.create(event(name))
             await cluster.pass_time(40 * 60)
 
         kept = names(await cluster.objects("v1", "Event"))
 
     assert ["new"] == kept
+
+
+@in_virtual_time
+async def test_events_are_not_kept_parsed() -> None:
+    async with running_controllers(EventExpiry) as cluster:
+        await cluster.create(event("a"))
+        store = cluster.client._backend.store
+        (stored,) = store.entries("", "events")
+        assert "a" == stored.obj["metadata"]["name"]
+        await cluster.pass_time(60)
+
+        assert stored._obj is None

@@ -541,6 +541,35 @@ class TestEvents:
             assert 2 == len(await self.events(client))
 
     @in_virtual_time
+    async def test_an_event_that_is_gone_after_an_hour_is_written_anew(self) -> None:
+        client = await new_client()
+        recorder = Recorder(client, running_clock(), "tester")
+        obj = await client.create(config_map("a"))
+        async with running(recorder.run()):
+            recorder.emit(obj, NORMAL, "Did", "this")
+            (first,) = await self.events(client)
+            await client.delete("v1", "events", "default", first["metadata"]["name"])
+            await asyncio.sleep(3601)
+            recorder.emit(obj, NORMAL, "Did", "this")
+            (event,) = await self.events(client)
+
+        assert (1, "2030-01-01T01:00:02Z") == (event["count"], event["firstTimestamp"])
+
+    @in_virtual_time
+    async def test_events_that_are_gone_are_forgotten(self) -> None:
+        client = await new_client()
+        recorder = Recorder(client, running_clock(), "tester")
+        obj = await client.create(config_map("a"))
+        for number in range(50):
+            recorder.emit(obj, NORMAL, "Did", f"{number}")
+            recorder.emit_series(obj, NORMAL, f"Do{number}", "it", action="Doing")
+        before = len(recorder._written)
+        await asyncio.sleep(3601)
+        recorder.emit(obj, NORMAL, "Did", "another")
+
+        assert (100, 1) == (before, len(recorder._written))
+
+    @in_virtual_time
     async def test_a_long_message_is_cut(self) -> None:
         client = await new_client()
         recorder = Recorder(client, running_clock(), "tester")

@@ -387,6 +387,20 @@ class TestChanges:
 
         assert "Insufficient cpu" in bench.decide(pod("p", cpu="1"))
 
+    def test_nothing_is_kept_of_a_node_whose_pods_are_gone_too(self) -> None:
+        bench = Bench(node("a"), node("b"))
+        driver = {"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}
+        bench.set_limits({"metadata": {"name": "a"}, "spec": {"drivers": [driver]}})
+        pods = [pod("r1"), pod("r2")]
+        bench.run(*pods, on="a")
+        bench.cluster.remove_node("a")
+        bench.set_limits({"metadata": {"name": "a"}, "spec": {"drivers": []}})
+        for each in pods:
+            bench.remove(each)
+
+        cluster = bench.cluster
+        assert ({}, {}, {}) == (cluster.pods, cluster._homeless, cluster._limits)
+
     def test_namespaces_are_selected_by_their_labels_of_now(self) -> None:
         bench = Bench(node("a"), node("b"))
         bench.cluster.set_namespace("other", {})

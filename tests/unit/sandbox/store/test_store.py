@@ -158,6 +158,34 @@ class TestWatches:
         with pytest.raises(Gone):
             watch.ready()
 
+    def test_compaction_drops_what_is_older_than_the_one_before(self) -> None:
+        store = Store()
+        for number in range(1000):
+            store.create(key(f"old{number}"), obj("old"))
+        store.compact()
+        for number in range(600):
+            store.create(key(f"new{number}"), obj("new"))
+        watch = store.watch("", "pods", None, store.resource_version - 600)
+        store.compact()
+
+        assert 600 == len(store.collection("", "pods").events)
+        assert 600 == len(watch.ready())
+        assert 1600 == store.count("", "pods")
+        with pytest.raises(Gone):
+            store.watch("", "pods", None, 100)
+
+    def test_compaction_keeps_the_latest_changes_of_a_slow_resource(self) -> None:
+        store = Store()
+        store.create(key("a"), obj("a"))
+        began = store.resource_version
+        for number in range(300):
+            store.replace(key("a"), obj("a", n=number))
+        for _ in range(3):
+            store.compact()
+
+        assert 300 == len(store.watch("", "pods", None, began).ready())
+        assert [0] == [entry.obj["n"] for entry in store.entries("", "pods", rv=began + 1)]
+
     async def test_waiting_ends_with_the_next_change(self) -> None:
         store = Store()
         watch = store.watch("", "pods", None, store.resource_version)
