@@ -17,7 +17,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from unittest import mock
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.faults import Faults, FaultyTransport
@@ -31,7 +30,6 @@ from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter_sandbox.kubelet.faults import FAULT, Fault, Timing
 from karpenter_sandbox.status import ApiError
-from karpenter_sandbox.store import history
 
 V1: Final = "karpenter.sh/v1"
 ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
@@ -56,7 +54,6 @@ BAD_WEATHER: Final = Faults(
 )
 SETTLING_SECONDS: Final = 10.0
 SHUTDOWN_SECONDS: Final = 5.0  # that a pod takes to end
-HISTORY_BYTES: Final = 2 * 1024 * 1024  # of the changes of one resource
 REST_SECONDS: Final = 1800.0  # longer than a launch may take before it is given up
 
 
@@ -360,14 +357,12 @@ async def lived(
 ) -> Account:
     """Live through the day of a seed, and return what happened in it.
 
-    The API server of the cluster is part of the process. It keeps few old changes, so that what grows is
-    not its history, which takes hours to fill.
+    The API server of the cluster is part of the process, and so is its memory.
     """
     day = LongDay(seed, nodes)
-    with mock.patch.object(history, "HISTORY_BYTES", HISTORY_BYTES):
-        async with day.begun(seed):
-            await day.live(hours, goes_on)
-            await day.end()
+    async with day.begun(seed):
+        await day.live(hours, goes_on)
+        await day.end()
     return day.account
 
 
