@@ -55,6 +55,7 @@ class Notifier:
         self._rng = rng
         self._workers: dict[SinkConfig, tuple[SinkWorker, asyncio.Task[None]]] = {}
         self._read: bytes | str | None = None  # the file as read last, or why it could not be read
+        self._is_flushing = False
 
     async def run(self) -> None:
         """Send decisions to sinks until cancelled, for one term of leadership."""
@@ -66,16 +67,24 @@ class Notifier:
                 await self._clock.sleep(_RELOAD_SECONDS)
         finally:
             end()
-            await self._use(NotificationsConfig())
+            if not self._is_flushing:
+                await self._use(NotificationsConfig())
 
     async def flush(self) -> None:
-        """Flush what waits at a shutdown, for ``LONGEST_FLUSH`` seconds at most."""
+        """Flush what waits at a shutdown, for ``LONGEST_FLUSH`` seconds at most.
+
+        The term may end meanwhile: the lease is released without waiting for a sink that hangs.
+        """
+        self._is_flushing = True
         ends = self._clock.monotonic() + LONGEST_FLUSH
         workers = [worker for worker, _ in self._workers.values()]
-        for worker in workers:
-            worker.hurry()
-        while self._clock.monotonic() < ends and not all(worker.is_idle for worker in workers):
-            await self._clock.sleep(_FLUSH_POLL)
+        try:
+            for worker in workers:
+                worker.hurry()
+            while self._clock.monotonic() < ends and not all(each.is_idle for each in workers):
+                await self._clock.sleep(_FLUSH_POLL)
+        finally:
+            await self._use(NotificationsConfig())
 
     def _take(self, record: DecisionRecord, _line: bytes) -> None:
         for worker, _ in self._workers.values():

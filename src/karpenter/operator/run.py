@@ -399,15 +399,24 @@ async def _until_stopped(
             return 0
         log.info("stopping")
         on_stop()
-        await finish()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await shut_down(task, finish)
         log.info("stopped")
         return 0
     finally:
         stop.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+async def shut_down(work: "asyncio.Future[None]", finish: Callable[[], Awaitable[None]]) -> None:
+    """Cancel the work, which releases the lease, and let ``finish`` begin before and run beside it.
+
+    A successor must not wait for ``finish``, which sends notifications to sinks that may hang.
+    """
+    finishing = asyncio.ensure_future(finish())
+    await asyncio.sleep(0)  # ``finish`` begins, while there is still something to finish
+    work.cancel()
+    await asyncio.gather(work, finishing, return_exceptions=True)
 
 
 def _leave_everything() -> None:
