@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from helpers.faults import Faults, FaultyTransport
-from helpers.invariants import doubled_instances, made_nodes, problems
 from karpenter.clock import Clock
 from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.faults import OfferingPattern
@@ -28,6 +26,8 @@ from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.simulate.faults import Faults, FaultyTransport, SequentialDice
+from karpenter.simulate.invariants import doubled_instances, made_nodes, problems
 from karpenter_sandbox.kubelet.faults import FAULT, Fault, Timing
 from karpenter_sandbox.status import ApiError
 
@@ -302,9 +302,9 @@ class LongDay:
             await self.run.client.patch("merge", "v1", "nodes", None, name, patch)
 
     def _wrap(self, transport: Transport) -> Transport:
-        rng = random.Random(self.rng.random())
+        dice = SequentialDice(random.Random(self.rng.random()))
         watched = _Watched(transport, self)
-        return FaultyTransport(watched, BAD_WEATHER, rng, is_calm=lambda: self.is_calm)
+        return FaultyTransport(watched, BAD_WEATHER, dice, is_calm=lambda: self.is_calm)
 
     def _make_cloud(self, kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
         self._cloud = KwokProvider(kube, clock, built_in())

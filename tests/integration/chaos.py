@@ -14,8 +14,6 @@ from typing import Any
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.decision_lines import decision_problems
-from helpers.faults import Faults, FaultyTransport
-from helpers.invariants import made_nodes, problems
 from helpers.storms import replay
 from karpenter.clock import Clock, VirtualClock, running_clock
 from karpenter.cloud.kwok.catalogue import built_in
@@ -24,6 +22,8 @@ from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Transport
+from karpenter.simulate.faults import Faults, FaultyTransport, SequentialDice
+from karpenter.simulate.invariants import made_nodes, problems
 
 STORM_SECONDS = 600.0
 REST_SECONDS = 1500.0  # longer than a launch may take before it is given up
@@ -57,8 +57,8 @@ class Storm:
         )
 
     def wrap(self, transport: Transport) -> Transport:
-        rng = random.Random(self.rng.random())
-        return FaultyTransport(transport, self.faults, rng, is_calm=lambda: self.is_over)
+        dice = SequentialDice(random.Random(self.rng.random()))
+        return FaultyTransport(transport, self.faults, dice, is_calm=lambda: self.is_over)
 
     def cloud(self, kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
         cloud = KwokProvider(kube, clock, built_in())

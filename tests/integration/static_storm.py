@@ -17,8 +17,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, gates, kwok_pool
-from helpers.faults import Faults, FaultyTransport
-from helpers.invariants import problems
 from helpers.storms import replay
 from karpenter.api.karpenter import NodePool
 from karpenter.clock import Clock, running_clock
@@ -30,6 +28,8 @@ from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.settings import Settings
+from karpenter.simulate.faults import Faults, FaultyTransport, SequentialDice
+from karpenter.simulate.invariants import problems
 from karpenter.state.cluster import snapshot_of
 from karpenter_sandbox.store.store import Event
 
@@ -166,8 +166,8 @@ class Weather:
         )
 
     def wrap(self, transport: Transport) -> Transport:
-        rng = random.Random(self.rng.random())
-        faulty = FaultyTransport(transport, self._faults, rng, is_calm=lambda: self.is_over)
+        dice = SequentialDice(random.Random(self.rng.random()))
+        faulty = FaultyTransport(transport, self._faults, dice, is_calm=lambda: self.is_over)
         return LateAnswers(faulty, self, running_clock())
 
     def cloud(self, kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:

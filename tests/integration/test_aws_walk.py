@@ -7,12 +7,12 @@ import pytest
 from helpers.autoscaler import deployment
 from helpers.aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import problems
 from helpers.scale_walk import app_pods, cpu_on, manifests, node_types, pending, placement
 from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
 from karpenter.model import labels
 from karpenter.settings import Settings
+from karpenter.simulate.invariants import problems
 from karpenter_sandbox.kubelet.status import kubelet_version
 
 pytestmark = pytest.mark.storm

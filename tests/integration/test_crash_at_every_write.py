@@ -8,9 +8,9 @@ at that write and a new one started in its place.
 import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
-from helpers.faults import CrashPoint, first_dies_at, replaced_at
-from helpers.invariants import made_nodes, problems
+from helpers.crashes import CrashPoint, first_dies_at, replaced_at
 from karpenter.clock import run_virtual
+from karpenter.simulate.invariants import made_nodes, problems
 
 REPLICAS = 6
 

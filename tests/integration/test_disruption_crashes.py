@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from helpers.faults import CrashPoint, first_dies_at, replaced_at
-from helpers.invariants import made_nodes, problems
+from helpers.crashes import CrashPoint, first_dies_at, replaced_at
 from karpenter.clock import run_virtual
+from karpenter.simulate.invariants import made_nodes, problems
 
 pytestmark = pytest.mark.storm
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from helpers.invariants import made_nodes, problems
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.executor import Executor
 from karpenter.controllers.disruption.loop import DisruptionLoop
@@ -25,6 +24,7 @@ from karpenter.disruption.commands import MULTI, SINGLE, Command
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.plan import Search, next_commands
 from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.simulate.invariants import made_nodes, problems
 from karpenter.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.storm

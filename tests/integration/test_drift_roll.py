@@ -14,8 +14,8 @@ import pytest
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes
 from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.simulate.invariants import made_nodes
 from karpenter_sandbox.kubelet.faults import Timing
 
 V1 = "karpenter.sh/v1"

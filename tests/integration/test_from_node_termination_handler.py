@@ -14,7 +14,7 @@ import pytest
 from helpers.autoscaler import Autoscaler, JsonObject, deployment
 from helpers.aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
-from helpers.faults import CrashingTransport, CrashPoint
+from helpers.crashes import CrashingTransport, CrashPoint
 from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
 from karpenter.cloud.aws.simulated.simulated_aws import announcement
 from karpenter_sandbox.initial_objects import NodeShape, new_node

@@ -17,7 +17,6 @@ from typing import Any, Final
 import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
-from helpers.invariants import made_nodes, problems
 from helpers.long_day import is_tainted
 from karpenter.clock import Clock, run_virtual
 from karpenter.cloud.kwok.catalogue import built_in
@@ -33,6 +32,7 @@ from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.notifications.notifier import Notifier
 from karpenter.operator.run import shut_down
 from karpenter.runtime import Runnable
+from karpenter.simulate.invariants import made_nodes, problems
 from karpenter_sandbox.kubelet.faults import Timing
 from karpenter_sandbox.server.transport import MemoryTransport
 

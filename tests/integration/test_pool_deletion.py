@@ -4,7 +4,7 @@ import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes
+from karpenter.simulate.invariants import made_nodes
 
 V1 = "karpenter.sh/v1"
 QUICK = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}

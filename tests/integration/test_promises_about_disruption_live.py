@@ -6,7 +6,7 @@ import pytest
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes, problems
+from karpenter.simulate.invariants import made_nodes, problems
 from karpenter_sandbox.status import ApiError
 
 V1 = "karpenter.sh/v1"

@@ -8,7 +8,7 @@ import pytest
 from helpers import manifests
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes, problems
+from karpenter.simulate.invariants import made_nodes, problems
 from karpenter_sandbox.kubelet.faults import SHUTDOWN_DELAY, Timing
 
 CPU = "karpenter.kwok.sh/instance-cpu"

@@ -9,8 +9,8 @@ import pytest
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import problems
 from karpenter.model import labels
+from karpenter.simulate.invariants import problems
 
 V1 = "karpenter.sh/v1"
 CPU = "karpenter.kwok.sh/instance-cpu"

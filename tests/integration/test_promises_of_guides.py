@@ -8,10 +8,10 @@ import pytest
 from helpers import pages
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes, problems
 from helpers.scale_walk import FIXED, app_pods, cpu_on, manifests, node_types, pending, walk_cloud
 from karpenter.manifests.reader import read
 from karpenter.model.quantity import millis, units
+from karpenter.simulate.invariants import made_nodes, problems
 from karpenter_sandbox.status import ApiError
 
 V1 = "karpenter.sh/v1"

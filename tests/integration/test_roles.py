@@ -24,7 +24,6 @@ from helpers.autoscaler import (
     kwok_pool,
 )
 from helpers.clusters import in_virtual_time
-from helpers.invariants import made_nodes
 from helpers.rights import (
     CORE,
     OPTIONAL,
@@ -43,6 +42,7 @@ from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.lease import Election
 from karpenter.settings import Settings
+from karpenter.simulate.invariants import made_nodes
 from karpenter.telemetry import Metrics
 from karpenter.webhook.certificates import TlsIdentity
 from karpenter.webhook.keeper import CertificateKeeper

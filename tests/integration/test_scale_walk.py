@@ -7,7 +7,6 @@ import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler
 from helpers.clusters import in_virtual_time
-from helpers.invariants import problems
 from helpers.scale_walk import (
     FIXED,
     app_pods,
@@ -19,6 +18,7 @@ from helpers.scale_walk import (
     walk_cloud,
 )
 from karpenter.model.quantity import millis, units
+from karpenter.simulate.invariants import problems
 from karpenter_sandbox.kubelet.faults import Timing
 
 BOOT_SECONDS = 84.0  # from the creation of a node until it is ready

@@ -10,11 +10,11 @@ from typing import Final
 import pytest
 
 from helpers.autoscaler import autoscaler, gates, kwok_pool
-from helpers.faults import CrashPoint, first_dies_at, replaced_at
-from helpers.invariants import problems
+from helpers.crashes import CrashPoint, first_dies_at, replaced_at
 from integration.static_storm import POOL, TYPE, Wish, Witness
 from karpenter.clock import run_virtual
 from karpenter.settings import Settings
+from karpenter.simulate.invariants import problems
 
 LIMIT: Final = 5
 ON: Final = Settings(feature_gates=gates(StaticCapacity=True))

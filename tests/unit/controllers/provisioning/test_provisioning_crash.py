@@ -7,7 +7,7 @@ import pytest
 from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
 from helpers.builders import instance_type
 from helpers.clusters import in_virtual_time
-from helpers.faults import CrashingTransport, CrashPoint
+from helpers.crashes import CrashingTransport, CrashPoint
 from helpers.provisioning import provisioning, ready_pool, waiting_pod
 from karpenter.kube.errors import ConnectionLostError
 from karpenter.kube.transport import Request, Response, Transport

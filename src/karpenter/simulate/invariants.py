@@ -1,11 +1,26 @@
 """Invariants of a cluster after any faults, once it has had time to settle."""
 
-from helpers.autoscaler import Autoscaler, JsonObject
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-FINALIZER = "karpenter.sh/termination"
+from karpenter.api.meta import JsonObject
+
+FINALIZER: Final = "karpenter.sh/termination"
+MACHINE: Final = "kwok://"  # how the provider ids of simulated machines begin
 
 
-def problems(run: Autoscaler) -> list[str]:
+class Settled(Protocol):
+    """The objects of a cluster, as they are stored."""
+
+    @property
+    def nodes(self) -> Sequence[JsonObject]: ...
+    @property
+    def claims(self) -> Sequence[JsonObject]: ...
+    @property
+    def pods(self) -> Sequence[JsonObject]: ...
+
+
+def problems(run: Settled) -> list[str]:
     """Everything that is wrong with a cluster at rest."""
     return [
         *leaked_instances(run),
@@ -16,7 +31,7 @@ def problems(run: Autoscaler) -> list[str]:
     ]
 
 
-def leaked_instances(run: Autoscaler) -> list[str]:
+def leaked_instances(run: Settled) -> list[str]:
     """Nodes that were made for a claim which is no more."""
     claimed = {claim.get("status", {}).get("providerID") for claim in run.claims}
     return [
@@ -26,7 +41,7 @@ def leaked_instances(run: Autoscaler) -> list[str]:
     ]
 
 
-def doubled_instances(run: Autoscaler) -> list[str]:
+def doubled_instances(run: Settled) -> list[str]:
     """Claims that have more than one node."""
     hosts = [node["metadata"]["labels"]["kubernetes.io/hostname"] for node in made_nodes(run)]
     ids = [claim.get("status", {}).get("providerID") for claim in run.claims]
@@ -36,7 +51,7 @@ def doubled_instances(run: Autoscaler) -> list[str]:
     ]
 
 
-def orphaned_finalizers(run: Autoscaler) -> list[str]:
+def orphaned_finalizers(run: Settled) -> list[str]:
     """Objects that are held back though nothing is left to do for them."""
     return [
         f"{obj['kind']} {_name(obj)} is held back by its finalizer"
@@ -46,7 +61,7 @@ def orphaned_finalizers(run: Autoscaler) -> list[str]:
     ]
 
 
-def waiting_pods(run: Autoscaler) -> list[str]:
+def waiting_pods(run: Settled) -> list[str]:
     """Pods that do not run."""
     return [
         f"pod {_name(pod)} is {pod.get('status', {}).get('phase', 'unseen')}"
@@ -55,7 +70,7 @@ def waiting_pods(run: Autoscaler) -> list[str]:
     ]
 
 
-def unfinished_claims(run: Autoscaler) -> list[str]:
+def unfinished_claims(run: Settled) -> list[str]:
     """Claims that are neither going nor ready."""
     return [
         f"claim {_name(claim)} is not ready"
@@ -67,9 +82,9 @@ def unfinished_claims(run: Autoscaler) -> list[str]:
     ]
 
 
-def made_nodes(run: Autoscaler) -> list[JsonObject]:
+def made_nodes(run: Settled) -> list[JsonObject]:
     """The nodes that the simulated cloud made."""
-    return [n for n in run.nodes if n["spec"].get("providerID", "").startswith("kwok://")]
+    return [n for n in run.nodes if n["spec"].get("providerID", "").startswith(MACHINE)]
 
 
 def _name(obj: JsonObject) -> str:
