@@ -23,7 +23,7 @@ from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.clock import run_virtual
+from karpenter.clock import MOST_MOVES, run_virtual
 from karpenter.operator.gc_thresholds import collect_rarely
 from karpenter.telemetry.logs import quiet_logger, take_over
 
@@ -60,7 +60,11 @@ def main() -> int:
         )
         return time.monotonic() - wall < most
 
-    account = run_virtual(lived(arguments.seed, nodes, hours, goes_on), seed=str(arguments.seed))
+    account = run_virtual(
+        lived(arguments.seed, nodes, hours, goes_on),
+        seed=str(arguments.seed),
+        most_moves=MOST_MOVES * hours,
+    )
     processor = time.process_time() - began
     if arguments.json:
         figures = {**asdict(account), "growth": account.growth, "processor": processor}

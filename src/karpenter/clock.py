@@ -13,6 +13,7 @@ time the asyncio functions are right as well, because the loop itself is virtual
 import asyncio
 import contextlib
 import heapq
+import inspect
 import itertools
 import random
 import selectors
@@ -21,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -28,8 +30,17 @@ Ts = TypeVarTuple("Ts")
 
 # The default start of a simulation
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
+# Virtual time and moves to the next timer after which a program is taken never to end: a test that
+# waits for something that never happens, while others wake up regularly, would run for ever
+LONGEST_RUN: Final = timedelta(days=100)
+MOST_MOVES: Final = 1_000_000
 # Iterations of the loop at one instant, after which tasks are taken to wake each other for ever
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
+# Tasks that an error names
+_TASKS_NAMED: Final = 5
+_MAIN: Final = "main"
+_HERE: Final = Path(__file__)
+_ASYNCIO: Final = Path(asyncio.__file__).parent
 # Real seconds: the resolution of the selector's timeout
 _SHORTEST_WAIT: Final = 0.001
 # Virtual seconds: above the rounding error of a float that counts seconds over years
@@ -44,18 +55,31 @@ class VirtualTimeError(RuntimeError):
     * VirtualTimeError
       x DeadlockError     every task waits and no timer is set
       x StandstillError   tasks wake each other for ever without letting time pass
+      x EndlessError      the program is still waiting after the limits of the run
       x RealWaitError     a task wants to wait for a socket or a pipe
     """
 
 
 class DeadlockError(VirtualTimeError):
-    def __init__(self, at: datetime) -> None:
-        super().__init__(f"every task waits and no timer is set, so time ends at {at.isoformat()}")
+    def __init__(self, at: datetime, waiting: str) -> None:
+        super().__init__(
+            f"every task waits and no timer is set, so time ends at {at.isoformat()}: {waiting}"
+        )
 
 
 class StandstillError(VirtualTimeError):
-    def __init__(self, at: datetime) -> None:
-        super().__init__(f"tasks keep waking each other and time stands still at {at.isoformat()}")
+    def __init__(self, at: datetime, waiting: str) -> None:
+        super().__init__(
+            f"tasks keep waking each other and time stands still at {at.isoformat()}: {waiting}"
+        )
+
+
+class EndlessError(VirtualTimeError):
+    def __init__(self, at: datetime, moves: int, waiting: str) -> None:
+        super().__init__(
+            f"the program has not ended at {at.isoformat()}, after {moves} moves to the next timer,"
+            f" so it may never end (run_virtual takes other limits): {waiting}"
+        )
 
 
 class RealWaitError(VirtualTimeError):
@@ -373,8 +397,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     loop's own thread, because a second thread would finish at a moment that is not reproducible.
     """
 
-    def __init__(self, start: datetime = EPOCH) -> None:
+    def __init__(
+        self,
+        start: datetime = EPOCH,
+        *,
+        longest: timedelta = LONGEST_RUN,
+        most_moves: int = MOST_MOVES,
+    ) -> None:
         self._start = start.astimezone(UTC)
+        self._longest = longest.total_seconds()
+        self._most_moves = most_moves
+        self._moves = 0
         self._passed = 0.0  # virtual seconds since the start
         self._turns = 0  # iterations of the loop since time last moved
         self._timers = _Timers(self._move)
@@ -422,14 +455,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _move(self, seconds: float | None) -> None:
         """Advance time by ``seconds``, the loop's timeout until its next timer."""
         if seconds is None:
-            raise DeadlockError(self.now())
+            raise DeadlockError(self.now(), _waiting(self))
         if seconds > 0:
+            if self._passed > self._longest or self._moves >= self._most_moves:
+                raise EndlessError(self.now(), self._moves, _waiting(self))
             self._passed += seconds
+            self._moves += 1
             self._turns = 0
             return
         self._turns += 1
         if self._turns > _TURNS_AT_ONE_INSTANT:
-            raise StandstillError(self.now())
+            raise StandstillError(self.now(), _waiting(self))
 
 
 class _Timers(selectors.SelectSelector):
@@ -458,20 +494,67 @@ def running_clock() -> Clock:
     return VirtualClock(loop) if isinstance(loop, VirtualLoop) else SystemClock()
 
 
-def run_virtual(main: Coroutine[Any, Any, T], *, start: datetime = EPOCH, seed: int | str = 0) -> T:
+def run_virtual(
+    main: Coroutine[Any, Any, T],
+    *,
+    start: datetime = EPOCH,
+    seed: int | str = 0,
+    longest: timedelta = LONGEST_RUN,
+    most_moves: int = MOST_MOVES,
+) -> T:
     """Run a program from beginning to end in virtual time and return its result.
 
     Inside, ``running_clock()`` is the clock. The ``random`` module is seeded for the run, and its
     state is restored afterwards.
 
+    Args:
+        main: the program.
+        start: the time of day it begins at.
+        seed: of the ``random`` module.
+        longest: the virtual time after which it is taken never to end.
+        most_moves: the moves of time to the next timer after which it is taken never to end.
+
     Raises:
         DeadlockError: every task waits and no timer is set.
+        EndlessError: it goes on beyond a limit.
         RealWaitError: a task wants to wait for a socket or a pipe.
     """
     if start.tzinfo is None:
         raise ValueError("the start of virtual time needs a time zone")
-    with _seeded(seed), asyncio.Runner(loop_factory=lambda: VirtualLoop(start)) as runner:
-        return runner.run(main)
+
+    def loop() -> VirtualLoop:
+        return VirtualLoop(start, longest=longest, most_moves=most_moves)
+
+    with _seeded(seed), asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(_named(main))
+
+
+async def _named(main: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    task.set_name(_MAIN)
+    return await main
+
+
+def _waiting(loop: asyncio.AbstractEventLoop) -> str:
+    """What the tasks of a loop wait in, the program's own first."""
+    tasks = sorted(asyncio.all_tasks(loop), key=lambda each: (each.get_name() != _MAIN, str(each)))
+    named = ", ".join(f"{each.get_name()} waits in {_place(each)}" for each in tasks[:_TASKS_NAMED])
+    others = len(tasks) - _TASKS_NAMED
+    return f"{named}, and {others} other tasks wait" if others > 0 else named
+
+
+def _place(task: "asyncio.Task[Any]") -> str:
+    """The innermost function of a task that is neither asyncio's nor of this file, with its line."""
+    found = "a library"
+    coroutine: object = task.get_coro()
+    while inspect.iscoroutine(coroutine):
+        frame = coroutine.cr_frame
+        path = Path(frame.f_code.co_filename) if frame is not None else None
+        if frame is not None and path is not None and path != _HERE and path.parent != _ASYNCIO:
+            found = f"{coroutine.__qualname__} ({path.name}:{frame.f_lineno})"
+        coroutine = coroutine.cr_await
+    return found
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import socket
 import time
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,7 @@ from karpenter.clock import (
     EPOCH,
     Clock,
     DeadlockError,
+    EndlessError,
     PacedClock,
     PacedLoop,
     RealWaitError,
@@ -136,8 +138,52 @@ def test_waiting_for_ever_is_a_deadlock_that_says_when() -> None:
         await running_clock().sleep(5)
         await asyncio.Event().wait()
 
-    with pytest.raises(DeadlockError, match="2026-03-01T12:00:05"):
+    with pytest.raises(DeadlockError, match="2026-03-01T12:00:05") as caught:
         run_virtual(main(), start=START)
+
+    assert re.search(r": main waits in \S+main \(test_clock.py:\d+\)$", str(caught.value))
+
+
+async def tick_for_ever(seconds: float) -> None:
+    while True:
+        await running_clock().sleep(seconds)
+
+
+async def wait_beside_others(seconds: float, others: int = 1) -> None:
+    """Wait for something that never happens, while others wake up regularly."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(others):
+            group.create_task(tick_for_ever(seconds), name=f"controller-{number}")
+        await running_clock().wait_for(asyncio.Event().wait(), seconds=1e12)
+
+
+def test_a_program_that_never_ends_is_stopped_after_so_much_virtual_time() -> None:
+    with pytest.raises(EndlessError) as caught:
+        run_virtual(wait_beside_others(3600), start=START, longest=timedelta(days=2))
+
+    pattern = (
+        r"the program has not ended at 2026-03-03T13:00:00\+00:00, after 49 moves to the next timer,"
+        r" so it may never end \(run_virtual takes other limits\):"
+        r" main waits in wait_beside_others \(test_clock.py:\d+\),"
+        r" controller-0 waits in tick_for_ever \(test_clock.py:\d+\)"
+    )
+    assert re.fullmatch(pattern, str(caught.value))
+
+
+def test_a_program_that_never_ends_is_stopped_after_so_many_moves() -> None:
+    with pytest.raises(
+        EndlessError, match=r"00:01:40.* after 100 moves .*, and 2 other tasks wait"
+    ):
+        run_virtual(wait_beside_others(1, others=6), most_moves=100)
+
+
+def test_a_program_may_end_in_its_last_wait() -> None:
+    async def main() -> float:
+        for _ in range(3):
+            await running_clock().sleep(86_400)
+        return running_clock().monotonic()
+
+    assert 3 * 86_400.0 == run_virtual(main(), longest=timedelta(days=2), most_moves=3)
 
 
 def test_tasks_that_only_wake_each_other_are_a_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
