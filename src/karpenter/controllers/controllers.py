@@ -14,6 +14,7 @@ from karpenter.controllers.disruption.legacy_health import LegacyHealth
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.reboot.controller import RebootController
+from karpenter.controllers.disruption.spot_return import SpotReturn
 from karpenter.controllers.legacy.bridge import BridgeController
 from karpenter.controllers.lifecycle.consistency import ConsistencyController
 from karpenter.controllers.lifecycle.expiration import ExpirationController
@@ -76,6 +77,7 @@ def disruption_controllers(
         # Runs without repair too: a reboot that was begun must be finished
         RebootController(context, evictions),
         EmptinessStamps(context),
+        SpotReturn(context),
     ]
     if gates["NodeRepair"] and settings.legacy_node_repair and context.cloud.repair_policies:
         controllers.append(LegacyHealth(context))

@@ -13,6 +13,7 @@ from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.consolidation import Consolidation
 from karpenter.disruption.methods.emptiness import empty_candidates, empty_command
 from karpenter.disruption.methods.replacements import Refused
+from karpenter.disruption.methods.return_to_spot import early_return
 from karpenter.disruption.simulation import Answer
 from karpenter.disruption.spot_ratio import RatioGuard, worsened_ratio
 
@@ -72,7 +73,11 @@ def _consolidation(command: Command, fresh: DisruptionContext) -> Validation:
     answer = again.simulated(candidates)
     if isinstance(answer, Refused):
         return Validation(None, SCHEDULING, answer.detail)
-    problem = _mismatch(command, answer) or worsened_ratio(fresh, command)
+    problem = (
+        _mismatch(command, answer)
+        or worsened_ratio(fresh, command)
+        or early_return(command, candidates, fresh.now)
+    )
     if problem:
         return Validation(None, SCHEDULING, problem)
     placements = answer.outcome.existing

@@ -37,6 +37,7 @@ from karpenter.scheduling.plan import Alternative, Plan, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
 from karpenter.scheduling.solve import Witness, solve
 from karpenter.scheduling.spot.annotations import SPOT_RATIO_IGNORED, ignored_ratio, invalid_ratio
+from karpenter.scheduling.spot.fallback import invalid_return
 from karpenter.scheduling.spot.workload_ratio import WorkloadOutcome, WorkloadRatios
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.state.departing_pods import pods_to_move
@@ -337,6 +338,7 @@ def _announced(
         for said in (
             *invalid_annotations(pool),
             *invalid_ratio(pool.metadata.annotations, is_pod=False),
+            *invalid_return(pool),
         )
     ]
     events += [

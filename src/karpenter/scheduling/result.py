@@ -1,5 +1,6 @@
 """From packed claims to the NodeClaims that would be created."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.scheduling.problem import Options
+from karpenter.scheduling.spot.fallback import return_wait, spot_offerings
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 
 # Labels that are set while a node starts, so a claim neither has nor requires them
@@ -203,7 +205,27 @@ def _annotations(
         found[labels.REQUESTED_DRA_DRIVERS] = ",".join(sorted(claim.device_drivers))
     if claim.ceiling is not None:
         found[labels.PRICE_CEILING] = str(claim.ceiling)
+    if return_wait(template.node_pool) is not None:
+        on_spot = _cheaper_spot(template, claim, bits)
+        if on_spot is not None:
+            found[labels.SPOT_PRICE] = str(on_spot)
     return found
+
+
+def _cheaper_spot(template: Template, claim: OpenClaim, bits: int) -> float | None:
+    """The least a claim would cost on spot, sold out or not, if that is less than on-demand."""
+    held, universe = claim.shape.requirements, template.universe
+    if claim.is_pinned or claim.bookings or not held[labels.CAPACITY_TYPE].has(labels.SPOT):
+        return None
+    on_demand = universe.cheapest(
+        bits & universe.with_value(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    )
+    if on_demand is None:
+        return None
+    needs = Resources.of(claim.requests) + _least_overhead(template, bits)
+    found = spot_offerings(universe.types, held, needs)
+    price = min((offering.price for offering, _ in found), default=math.inf)
+    return price if price < on_demand.price else None
 
 
 def _least_overhead(template: Template, bits: int) -> Resources:

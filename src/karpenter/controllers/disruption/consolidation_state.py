@@ -105,6 +105,7 @@ def _weight_of_claim(claim: NodeClaim) -> tuple[object, ...]:
         # The condition becomes true by time alone, without any other event on the machine
         is_true(held, CONSOLIDATABLE),
         claim.metadata.deletion_timestamp is not None,
+        claim.metadata.annotations.get(labels.SPOT_ON_SALE),
     )
 
 

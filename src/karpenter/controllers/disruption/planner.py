@@ -38,6 +38,7 @@ from karpenter.pass_settings import disruption_settings
 from karpenter.scheduling.attempt import HasTime
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
+from karpenter.scheduling.spot.fallback import return_of
 from karpenter.state.departing_pods import protected_until
 from karpenter.state.snapshot import Snapshot
 
@@ -91,7 +92,8 @@ def prepared(view: DisruptionContext) -> DisruptionPass:
 def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime | None:
     """The next moment at which a search may find something else by time alone, without an event.
 
-    That is the end of a nomination, of the protection of a pod, or of ``consolidateAfter``.
+    That is the end of a nomination, of the protection of a pod, of ``consolidateAfter``, or of the
+    wait of a machine that returns to spot.
     """
     moments = list(map(protected_until, protected))
     for machine in view.snapshot.nodes:
@@ -101,6 +103,8 @@ def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime |
             continue
         wait = patience(machine.node_claim, pool, now=view.now)
         moments.append(wait.until if wait is not None else None)
+        back = return_of(machine.node_claim, pool)
+        moments.append(back.due if back is not None else None)
     return min((at for at in moments if at is not None and at > view.now), default=None)
 
 

@@ -22,10 +22,13 @@ from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.termination.deadline import tightened
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
+from karpenter.disruption.methods.return_to_spot import is_return
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
+from karpenter.model import labels
 from karpenter.model.conditions import INITIALIZED, is_true
 from karpenter.model.labels import TERMINATION_TIMESTAMP
+from karpenter.scheduling.spot.fallback import failed_return
 from karpenter.state.nodes import nomination_window
 
 POLL_SECONDS: Final = 1.0
@@ -211,10 +214,30 @@ class CommandQueue(Controller):
         self.context.decisions.untie(c.claim.metadata.uid for c in staying)
         self._unmark(running)
         try:
+            await self._wait_longer(running)
             await self._roll_back(running)
         finally:
             # Release after the rollback: a new command may reserve the machine and mark it
             self._end(running)
+
+    async def _wait_longer(self, running: Running) -> None:
+        """Double the wait of machines whose return to spot has failed."""
+        if not is_return(running.command):
+            return
+        for candidate in running.command.candidates:
+
+            def once_more(found: NodeClaim) -> dict[str, Any] | None:
+                if labels.FELL_BACK not in found.metadata.annotations:
+                    return None
+                return {"metadata": {"annotations": failed_return(found.metadata.annotations)}}
+
+            try:
+                await change(self.context, candidate.claim, once_more)
+            except GoneError:
+                continue
+            except KubeError as error:
+                # It waits no longer than before: the types that are sold out drop off all the same
+                self.log.warning("noting a failed return to spot", error=str(error))
 
     async def _roll_back(self, running: Running) -> None:
         staying = [c for c in running.command.candidates if c.name not in running.going]

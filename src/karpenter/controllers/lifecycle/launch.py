@@ -6,6 +6,7 @@ once per claim: the result is cached until the claim's status holds it.
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol
 
 import msgspec
@@ -31,7 +32,7 @@ from karpenter.decision_log.record import Draft
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.limiter import Bucket
 from karpenter.model import labels
-from karpenter.model.conditions import LAUNCHED, TRUE, UNKNOWN, status_of
+from karpenter.model.conditions import LAUNCHED, TRUE, UNKNOWN, status_of, timestamp
 from karpenter.state.pods import is_active, is_bound
 
 # How long the result of a launch is cached that could not be stored
@@ -110,8 +111,9 @@ class Launch:
         return instance
 
     def _with_instance(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
-        launched = with_instance(claim, instance)
-        return conditioned(launched, LAUNCHED, TRUE, now=self._context.clock.now())
+        now = self._context.clock.now()
+        launched = with_fallback(with_instance(claim, instance), now)
+        return conditioned(launched, LAUNCHED, TRUE, now=now)
 
     async def _without_capacity(self, claim: NodeClaim, error: Exception) -> ClaimStep:
         name = f"NodeClaim {claim.metadata.name}"
@@ -197,6 +199,16 @@ def with_instance(claim: NodeClaim, instance: Instance) -> NodeClaim:
         annotations={**claim.metadata.annotations, **instance.annotations},
     )
     return msgspec.structs.replace(launched, status=instance.status_of(claim))
+
+
+def with_fallback(claim: NodeClaim, now: datetime) -> NodeClaim:
+    """The claim with the time of its launch, if that fell back to on-demand from cheaper spot."""
+    held = claim.metadata.annotations
+    how = claim.metadata.labels.get(labels.CAPACITY_TYPE, "")
+    if how != labels.ON_DEMAND or labels.SPOT_PRICE not in held or labels.FELL_BACK in held:
+        return claim
+    stamped = {**held, labels.FELL_BACK: timestamp(now) or ""}
+    return with_metadata(claim, labels=claim.metadata.labels, annotations=stamped)
 
 
 def failure(error: Exception) -> tuple[str, str]:

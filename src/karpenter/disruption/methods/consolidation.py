@@ -24,6 +24,7 @@ from karpenter.disruption.methods.replacements import (
     option_of,
     replacement,
 )
+from karpenter.disruption.methods.return_to_spot import off_spot, returned, returns_of
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
 from karpenter.disruption.spot_ratio import worsened_ratio
 from karpenter.model import durations, labels
@@ -226,12 +227,19 @@ class Consolidation:
         self, answer: Answer, candidates: tuple[Candidate, ...], price: float
     ) -> Option | Refused:
         (claim,) = answer.claims
-        return replacement(
-            option_of(answer.template(claim), claim, self.view.facts),
-            candidates,
-            price,
-            spot_to_spot=self.view.settings.spot_to_spot,
-        )
+        option = option_of(answer.template(claim), claim, self.view.facts)
+        returns = returns_of(candidates)
+        if len(candidates) == 1 and returns and returns[0].is_due(self.view.now):
+            return returned(option, candidates[0], returns[0])
+        if returns:
+            kept = off_spot(option, returns[0])
+            if isinstance(kept, Refused):
+                return kept
+            option = kept
+        found = replacement(option, candidates, price, spot_to_spot=self.view.settings.spot_to_spot)
+        if returns and isinstance(found, Refused):
+            return Refused(f"{returns[0].in_words()}; until then {found.detail}", is_silent=True)
+        return found
 
 
 def _placed(simulation: Simulation, candidates: Sequence[Candidate]) -> Answer | Refused:

@@ -84,7 +84,7 @@ def replacement(
     if all(each.capacity_type == labels.SPOT for each in replaced) and option.may_be_spot:
         cheaper = _spot_to_spot(option, replaced, price, is_allowed=spot_to_spot)
     else:
-        cheaper = cheaper_than(option, price, _unknown_price(replaced))
+        cheaper = cheaper_than(option, price, unknown_price(replaced))
     if isinstance(cheaper, Refused):
         return cheaper
     # before pinning to spot, since an on-demand machine could be kept as well
@@ -110,14 +110,14 @@ def cheaper_than(option: Option, price: float, unknown: str = "") -> Option | Re
     if not kept:
         detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
         return _no_cheaper(f"{detail} it is sure to cost less than {about}{_hourly(price)}")
-    return _narrowed(option, kept)
+    return narrowed_to(option, kept)
 
 
 def _no_cheaper(detail: str) -> Refused:
     return Refused(detail, event_message=f"{_NOT_CHEAPER}: {detail}")
 
 
-def _unknown_price(candidates: Sequence[Candidate]) -> str:
+def unknown_price(candidates: Sequence[Candidate]) -> str:
     """A phrase about candidates of unknown price; empty when all are known."""
     if all(candidate.known_price is not None for candidate in candidates):
         return ""
@@ -172,10 +172,10 @@ def _spot_to_spot(
             "SpotToSpotConsolidation is off, so spot does not replace spot",
             event_message="SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
         )
-    pinned = _on_spot(option)
+    pinned = on_spot(option)
     if isinstance(pinned, Refused):
         return pinned
-    cheaper = cheaper_than(pinned, price, _unknown_price(replaced))
+    cheaper = cheaper_than(pinned, price, unknown_price(replaced))
     if isinstance(cheaper, Refused) or len(replaced) > 1:
         return cheaper
     found = len(cheaper.types)
@@ -199,7 +199,7 @@ def _cheapest_few(option: Option) -> Option | Refused:
             option.held, option.claim.bits & kept
         ):
             break
-    return _narrowed(option, kept)
+    return narrowed_to(option, kept)
 
 
 def _pinned_to_spot(option: Option) -> Option | Refused:
@@ -212,11 +212,12 @@ def _pinned_to_spot(option: Option) -> Option | Refused:
     spot = universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
     on_demand = universe.with_value(labels.CAPACITY_TYPE, labels.ON_DEMAND)
     if option.wanted & spot and option.wanted & on_demand:
-        return _on_spot(option)
+        return on_spot(option)
     return option
 
 
-def _on_spot(option: Option) -> Option | Refused:
+def on_spot(option: Option) -> Option | Refused:
+    """The claim on spot alone."""
     template = option.template
     spot = template.universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
     shape = template.shapes.settled(option.claim.shape, labels.CAPACITY_TYPE, (labels.SPOT,))
@@ -226,7 +227,8 @@ def _on_spot(option: Option) -> Option | Refused:
     return _checked(Option(template, pinned, shape.requirements, option.wanted & spot))
 
 
-def _narrowed(option: Option, kept: int) -> Option | Refused:
+def narrowed_to(option: Option, kept: int) -> Option | Refused:
+    """The claim with those of its offerings that are in a mask."""
     claim = _copy(option.claim, option.claim.shape, option.claim.bits & kept)
     return _checked(Option(option.template, claim, option.held, option.wanted & kept))
 

@@ -19,6 +19,7 @@ from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.balanced import LEAST_SCORE, score_of
 from karpenter.disruption.methods.consolidation import is_balanced
 from karpenter.disruption.methods.replacements import LEAST_SPOT_TYPES
+from karpenter.disruption.methods.return_to_spot import early_return
 from karpenter.disruption.rebalance.history import RebalanceHistory, owners_of
 from karpenter.disruption.rebalance.money import Savings
 from karpenter.disruption.rebalance.predicted_placement import objection
@@ -45,6 +46,7 @@ class RefusedAs(StrEnum):
     PDB = "PodDisruptionBudget"
     SPOT_TO_SPOT = "SpotToSpot"
     SPOT_RATIO = "SpotRatio"
+    RETURN_TO_SPOT = "ReturnToSpot"  # a machine that fell back to on-demand is not due
     COOLDOWN = "Cooldown"
     REGRETTED = "Regretted"
     PREDICTED_REDISRUPTION = "PredictedRedisruption"
@@ -209,6 +211,11 @@ def _swaps_spot_for_spot(proposal: Proposal) -> str:
     )
 
 
+def _returns_too_early(proposal: Proposal) -> str:
+    command = proposal.command
+    return early_return(command, command.candidates, proposal.view.now)
+
+
 def resting(
     view: DisruptionContext, history: RebalanceHistory, candidate: Candidate
 ) -> Refusal | None:
@@ -262,6 +269,7 @@ TESTS: Final[Mapping[RefusedAs, Callable[[Proposal], str]]] = {
     RefusedAs.PDB: _is_held_by_a_pdb,
     RefusedAs.SPOT_TO_SPOT: _swaps_spot_for_spot,
     RefusedAs.SPOT_RATIO: lambda proposal: worsened_ratio(proposal.view, proposal.command),
+    RefusedAs.RETURN_TO_SPOT: _returns_too_early,
     RefusedAs.COOLDOWN: _is_too_early,
     RefusedAs.REGRETTED: _is_regretted,
     RefusedAs.PREDICTED_REDISRUPTION: lambda proposal: objection(proposal.view, proposal.command),
