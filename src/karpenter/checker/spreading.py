@@ -1,9 +1,10 @@
-"""Hard topology spread, checked for the moment when the last pod was placed in a domain.
+"""Checks hard topology spread in a finished plan, without knowing in which order it was made.
 
-Counts only grow while pods are placed, and equivalent pods compute the same skew. So when the last
-of them was placed in a domain, the lowest count was at most its final value, and the domain then
-held them all. Pods that are counted without having the rule may have been placed before or after:
-in favour of the plan, they raise the lowest count but not the domain's own.
+The rule is about the moment a pod is placed: its domain may hold at most maxSkew pods more than the
+domain with the fewest. Only the pod that was placed last in a domain needs to be checked, because
+counts never fall meanwhile: its domain held all the others, and the lowest count was at most what
+it is in the end. Pods that the selector matches but that do not have the rule may have come before
+or after. They are counted in favour of the plan: for the lowest count, not for the domain.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ from karpenter.checker.machines import is_leaving
 from karpenter.checker.neighbours import Standing, alike
 from karpenter.checker.places import ExistingPlace, Place
 
-_SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
+_TOLERATE_SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
 
 
 def spread_violations(cluster: Cluster, everyone: Sequence[Standing]) -> Iterator[Violation]:
@@ -66,59 +67,66 @@ def _problem(
         return f"{key} of {owner.place.name} is left open: {sorted(domains)}"
     (domain,) = domains
     alternatives = node_alternatives(owner.pod.spec)
-    twins = [
+    equivalent = [
         other
         for other in everyone
         if not other.is_bound and other.place.values(key) == domains and alike(owner.pod, other.pod)
     ]
-    # which pod was placed last, and at which stage of relaxation, is unknown: try all
-    for last, dropped, is_soft in product(twins, range(len(alternatives)), (False, True)):
+    # Which pod was placed last, and how many preferences it had dropped by then, is unknown: one
+    # combination that satisfies the rule is enough
+    for last, dropped, tolerates_soft in product(
+        equivalent, range(len(alternatives)), (False, True)
+    ):
         if last.place.surely(alternatives[dropped]):
-            view = _View(cluster, last.pod, constraint, key, dropped, is_soft)
-            if view.is_even(domain, everyone):
+            view = _ConstraintOfPod(cluster, last.pod, constraint, key, dropped, tolerates_soft)
+            if view.is_within_skew(domain, everyone):
                 return ""
     return f"{key} {domain} holds too many for maxSkew {constraint.max_skew}"
 
 
 @dataclass(frozen=True)
-class _View:
-    """The counts of one pod's constraint, at one stage of relaxation."""
+class _ConstraintOfPod:
+    """One constraint as it counts for one pod, after some of its preferences were dropped."""
 
     cluster: Cluster
     pod: Pod
     constraint: TopologySpreadConstraint
     key: str
-    dropped: int  # how many alternatives the pod has given up
-    is_soft: bool  # whether it has come to tolerate soft taints
+    dropped: int  # how many of its alternative node selector terms the pod has dropped
+    tolerates_soft: bool  # whether it tolerates PreferNoSchedule taints by then
 
-    def is_even(self, domain: str, everyone: Sequence[Standing]) -> bool:
-        """Whether the skew allowed the last pod in ``domain``."""
+    def is_within_skew(self, domain: str, everyone: Sequence[Standing]) -> bool:
+        """Whether the rule allowed the pod as the last one in ``domain``."""
         counts: Counter[str] = Counter()
-        known = self._domains()  # without domains that exist only by a pod of this plan
-        here = 0
+        known = self._domains()  # those that exist without the pods of this plan
+        in_domain = 0
         for other in everyone:
-            if other.is_leaving or not self._counts(other.pod):
+            if other.is_leaving or not self._matches(other.pod):
                 continue
             where = other.place.likely(self.key)
-            if where is not None and self._sees(other.place, for_sure=False):
+            if where is not None and self._includes(other.place, for_sure=False):
                 counts[where] += 1
                 if other.is_bound:
                     known.add(where)
             if (
                 other.place.values(self.key) == {domain}
-                and self._sees(other.place, for_sure=True)
-                and (other.is_bound or (self._counts(self.pod) and alike(self.pod, other.pod)))
+                and self._includes(other.place, for_sure=True)
+                and (other.is_bound or (self._matches(self.pod) and alike(self.pod, other.pod)))
             ):
-                here += 1
+                in_domain += 1
         if self.key == HOSTNAME:
-            return here <= self.constraint.max_skew
-        allowed = {value for value in {*known, *counts} if self._allows(value)}
+            return in_domain <= self.constraint.max_skew
+        allowed = {value for value in {*known, *counts} if self._allows_domain(value)}
         if (self.constraint.min_domains or 0) > len(allowed):
-            return here <= self.constraint.max_skew
-        judged = (allowed & known) or allowed
-        return bool(judged) and here - min(counts[v] for v in judged) <= self.constraint.max_skew
+            return in_domain <= self.constraint.max_skew
+        # A domain that this plan has opened may not have existed yet, so it lowers no count
+        compared = (allowed & known) or allowed
+        return (
+            bool(compared)
+            and in_domain - min(counts[v] for v in compared) <= self.constraint.max_skew
+        )
 
-    def _counts(self, other: Pod) -> bool:
+    def _matches(self, other: Pod) -> bool:
         mine = self.pod.metadata
         if (other.metadata.namespace or "default") != (mine.namespace or "default"):
             return False
@@ -132,11 +140,11 @@ class _View:
             LabelSelector(match_expressions=revisions), other.metadata.labels
         )
 
-    def _allows(self, domain: str) -> bool:
+    def _allows_domain(self, domain: str) -> bool:
         asked = node_alternatives(self.pod.spec)[self.dropped]
         return all(one.allows(domain) for one in about(self.key, asked))
 
-    def _sees(self, place: Place, *, for_sure: bool) -> bool:
+    def _includes(self, place: Place, *, for_sure: bool) -> bool:
         honours_taints = self.constraint.node_taints_policy == "Honor"
         if honours_taints and untolerated(place.taints, self._tolerations, soft_too=True):
             return False
@@ -147,7 +155,11 @@ class _View:
 
     @property
     def _tolerations(self) -> tuple[Toleration, ...]:
-        return (*self.pod.spec.tolerations, _SOFT) if self.is_soft else self.pod.spec.tolerations
+        return (
+            (*self.pod.spec.tolerations, _TOLERATE_SOFT)
+            if self.tolerates_soft
+            else self.pod.spec.tolerations
+        )
 
     def _domains(self) -> set[str]:
         found: set[str] = set()
@@ -157,8 +169,8 @@ class _View:
             if honours_taints and untolerated(taints, self._tolerations, soft_too=True):
                 continue
             own = about(self.key, pool_demands(pool.node_pool))
-            found |= _listed([own])
-            found |= _listed(
+            found |= _allowed_values([own])
+            found |= _allowed_values(
                 [*own, *(demand_of(held) for held in t.requirements if held.key == self.key)]
                 for t in pool.instance_types
             )
@@ -166,15 +178,16 @@ class _View:
             place = ExistingPlace(machine, (), ())
             if machine.node is not None and not is_leaving(machine):
                 value = place.likely(self.key)
-                if value is not None and self._sees(place, for_sure=False):
+                if value is not None and self._includes(place, for_sure=False):
                     found.add(value)
         return found
 
 
-def _listed(parties: Iterable[Sequence[Demand]]) -> set[str]:
+def _allowed_values(groups: Iterable[Sequence[Demand]]) -> set[str]:
+    """The values that satisfy all demands of a group, for groups that list their values."""
     return {
         value
-        for demands in parties
+        for demands in groups
         if any(one.is_closed for one in demands)
         for value in trials(demands)
         if value is not None and all(one.allows(value) for one in demands)

@@ -45,7 +45,7 @@ from karpenter.scheduling.spot.pool_ratio import pin_claims
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
-_NOBODY: Final[Mapping[str, int]] = {}
+_NO_CREDIT: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class WhatIf:
         machines: Sequence[StateNode],
         *,
         is_strict: bool = True,
-        credit: Mapping[str, int] = _NOBODY,
+        credit: Mapping[str, int] = _NO_CREDIT,
         homeless_first: bool = False,
         by_price: bool = False,
         recipes: Sequence[Recipe] | None = None,

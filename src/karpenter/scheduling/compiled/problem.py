@@ -25,7 +25,7 @@ from karpenter.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active
 
-_CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
+_CLASSES_BETWEEN_TIME_CHECKS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def _built(
 
 def _is_late(classes: int, haste: CompileBudget | None) -> bool:
     """Whether the deadline has passed; the clock is read only every few classes."""
-    if haste is None or (classes + 1) % _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK:
+    if haste is None or (classes + 1) % _CLASSES_BETWEEN_TIME_CHECKS:
         return False
     return not haste.has_time()
 

@@ -184,7 +184,7 @@ class ClaimIndex:
         for key in self._keys:
             self._enter(key, claim.shape, bit)
         if self._defining:
-            self._tell(claim.shape, bit)
+            self._note_labels(claim.shape, bit)
 
     def grow(self, claim: OpenClaim, before: int, after: int) -> None:
         """Update the number of pods on a claim."""
@@ -205,7 +205,7 @@ class ClaimIndex:
                 self._leave(key, claim.shape, bit)
                 self._enter(key, shape, bit)
         if self._defining:
-            self._tell(shape, bit)
+            self._note_labels(shape, bit)
         claim.shape = shape
 
     def fewest_pods_first(self, among: int) -> Iterator[OpenClaim]:
@@ -228,7 +228,7 @@ class ClaimIndex:
         """Claims that define a custom label."""
         return self._defining[key]
 
-    def _tell(self, shape: Shape, bit: int) -> None:
+    def _note_labels(self, shape: Shape, bit: int) -> None:
         for key, claims in self._defining.items():
             if not claims & bit and shape.requirements.get(key) is not None:
                 self._defining[key] = claims | bit

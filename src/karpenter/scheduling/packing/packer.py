@@ -4,14 +4,16 @@ Notation
     pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the
                  end of the queue and is tried again until a whole round brings no progress
     claim order  the claim with the fewest pods first
-    runner-up    a domain that a spread allows although another has fewer pods; a claim, old or new,
-                 takes it only when no claim can take a better one
-    alive        per stage of a class: machines or claims that have not finally refused it
+    best domain  the one with the fewest pods; a runner-up is another that the spread allows, and is
+                 used only when no claim, open or new, can be in a better one
+    stage        a class of pods after some of its preferences were dropped
+    alive        per stage: a mask of the machines or claims that have not finally refused it
 
-A claim only ever narrows, so a refusal for lack of room, by labels or by ports is final and is
-recorded as a cleared bit. A refusal by topology is not, since counts change, nor is one for a label
-that another pod may yet make the claim define; those are evaluated each time, but from masks rather
-than claim by claim. So a pod costs a few operations on integers, however many claims there are.
+A claim only ever gets fuller and its requirements narrower, so a refusal for lack of room, by labels
+or by ports is final: its bit is cleared. A refusal by topology is not final, since counts change,
+nor is one for a label that the claim may come to define by another pod. Those are evaluated for each
+pod, but for all claims at once by masks, so a pod costs a few operations on integers however many
+claims there are.
 """
 
 from collections import deque
@@ -39,9 +41,11 @@ from karpenter.scheduling.packing.topology import (
 _Kind: TypeAlias = tuple[int, int]  # the number of a class, and the machines barred to a pod
 
 _EVERYWHERE: Final = Hosts(-1, -1, True)
-_PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
-_FOR_GOOD: Final = -1
-_MOST_LEVELS: Final = 4  # of runners-up; a label may have thousands of values
+_PODS_BETWEEN_TIME_CHECKS: Final = 64
+_NEVER: Final = -1
+# Runners-up are tried by how many more pods they have, for so many different numbers at most: a
+# label may have thousands of values
+_MOST_LEVELS: Final = 4
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class Packing:
     failed: list[int] = field(default_factory=list)
     deferred: list[int] = field(default_factory=list)  # waiting for a reservation
     unevaluated: list[int] = field(default_factory=list)  # time ran out before they were tried
-    has_insisted: bool = False  # whether a claim in a runner-up domain was skipped
+    has_insisted: bool = False  # whether a claim was skipped because its domain is a runner-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +116,9 @@ class Packer:
         self._alive_nodes: dict[Stage, int] = {}
         self._alive_claims: dict[Stage, int] = {}
         self._packing = Packing(claims=self._index.claims)
-        self._reserved_out: set[int] = set()  # classes last refused by a used-up reservation
-        self._closed = 0  # claims that take no more pods for the time being
+        # Classes whose latest refusal was for a reservation that is used up
+        self._reserved_out: set[int] = set()
+        self._closed = 0  # mask of the claims between ``close_claims`` and ``reopen_claims``
 
     def pack(
         self,
@@ -128,8 +133,9 @@ class Packer:
         queue = deque(order)
         length_at_push: dict[int, int] = {}
         failed_at: dict[_Kind, int] = {}  # how many pods were placed when such a pod failed
-        # pods that cannot be placed until some claim defines a further label
-        hopeless: dict[_Kind, int] = {}
+        # How many labels claims defined when such a pod failed: before they define another, it fails
+        # again; ``_NEVER`` where no label would help
+        retried_at: dict[_Kind, int] = {}
         placed = seen = 0
         while queue:
             position = queue.popleft()
@@ -138,15 +144,15 @@ class Packer:
                 break
             seen += 1
             pod_class = class_of[position]
-            is_time_to_look = seen % _PODS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 or pod_class.is_costly
-            if is_time_to_look and not has_time():
+            checks_time = seen % _PODS_BETWEEN_TIME_CHECKS == 0 or pod_class.is_costly
+            if checks_time and not has_time():
                 queue.appendleft(position)
                 self._packing.unevaluated += [p for p in queue if p not in length_at_push]
                 break
-            # barred machines are part of the key, since pods of one class may differ in them
+            # Barred machines are part of the key, since pods of one class may differ in them
             kind = pod_class.number, self._barred.get(position, 0)
             known_to_fail = failed_at and (
-                hopeless.get(kind) in (_FOR_GOOD, self._index.label_definitions)
+                retried_at.get(kind) in (_NEVER, self._index.label_definitions)
                 or failed_at.get(kind) == placed
             )
             if not known_to_fail and self._place(pod_class, position):
@@ -154,10 +160,10 @@ class Packer:
                 continue
             failed_at[kind] = placed
             if pod_class.number not in self._reserved_out and not _may_change(pod_class):
-                hopeless[kind] = self._hopeless_until(pod_class)
+                retried_at[kind] = self._retried_at(pod_class)
             queue.append(position)
             length_at_push[position] = len(queue)
-        self._file_failures(queue, class_of)
+        self._sort_failures(queue, class_of)
         return self._packing
 
     def take_back(self) -> list[int]:
@@ -235,13 +241,13 @@ class Packer:
         self._join(claim, outcome, pod_class, position)
         return True
 
-    def _hopeless_until(self, pod_class: PodClass) -> int:
-        """The count of label definitions until which a class of pods cannot be placed."""
+    def _retried_at(self, pod_class: PodClass) -> int:
+        """The number of label definitions at which a class fails; it is tried again at another."""
         if self._custom_labels and seeks_any(pod_class, self._custom_labels):
             return self._index.label_definitions
-        return _FOR_GOOD
+        return _NEVER
 
-    def _file_failures(self, queue: Iterable[int], class_of: Sequence[PodClass]) -> None:
+    def _sort_failures(self, queue: Iterable[int], class_of: Sequence[PodClass]) -> None:
         left_out = set(self._packing.unevaluated)
         for position in sorted(set(queue) - left_out):
             waiting = class_of[position].number in self._reserved_out
@@ -279,7 +285,7 @@ class Packer:
         hosts: Hosts,
         choices: Sequence[Choice],
     ) -> bool:
-        """Place a pod in the best domains it can have, where some are better than others."""
+        """Place a pod in the best domain it can have, if its spread allows runners-up at all."""
         for choice in choices:
             if choice.counts and self._insists:
                 break
@@ -291,7 +297,8 @@ class Packer:
                 hosts.new and self._on_new_claim(pod_class, stage, position, good)
             ):
                 return True
-        self._reserved_out.discard(pod_class.number)  # later attempts may need no reservation
+        # The caller goes on to runners-up, which may need no reservation
+        self._reserved_out.discard(pod_class.number)
         return False
 
     def _on_node(
@@ -441,5 +448,5 @@ def _levels(choices: Sequence[Choice]) -> list[int]:
 
 def _may_change(pod_class: PodClass) -> bool:
     """Whether later placements could lift the refusal of a class that fails now."""
-    first = pod_class.stages[0]  # later stages have no rules that it has not
+    first = pod_class.stages[0]  # later stages have fewer rules, never others
     return pod_class.uses_devices or bool(first.hosts or first.domains)
