@@ -18,11 +18,10 @@ from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock, running_clock
 from karpenter_sandbox.backend import Backend, Identity, parse_timestamp
 from karpenter_sandbox.client import Client
-from karpenter_sandbox.controllers.cluster.compaction import Compaction
-from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
 from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
 from karpenter_sandbox.controllers.cluster.pdb import DisruptionController
+from karpenter_sandbox.controllers.cluster.retention import Compaction, EventExpiry
 from karpenter_sandbox.controllers.cluster.service_accounts import ServiceAccountController
 from karpenter_sandbox.controllers.jobs.cronjob import CronJobController
 from karpenter_sandbox.controllers.jobs.job import JobController
@@ -214,7 +213,7 @@ class Cluster:
         for maker in _CONTROLLERS:
             runtime.add(maker(runtime, client))
         runtime.add(EventExpiry(runtime, client, self.backend))
-        runtime.add(Compaction(runtime, self.store))
+        runtime.add(Compaction(runtime, self.backend))
         scheduler = Scheduler(runtime, client, seed=self._seed)
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)

@@ -6,8 +6,8 @@ import pytest
 
 from helpers.clusters import in_virtual_time, names, running_controllers
 from karpenter_sandbox.conditions import find_condition
-from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
+from karpenter_sandbox.controllers.cluster.retention import EventExpiry
 from karpenter_sandbox.controllers.cluster.service_accounts import ServiceAccountController
 from karpenter_sandbox.status import ApiError
 

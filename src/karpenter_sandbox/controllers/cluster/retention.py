@@ -1,4 +1,4 @@
-"""Deletes events after an hour, as an API server does.
+"""What an API server and its etcd give up after a while: events, and the history of changes.
 
 Events outnumber all other objects, and no controller reads them. So they are not mirrored, only
 their times are decoded from the stored bytes, and what a write or a reader has parsed is dropped.
@@ -37,6 +37,8 @@ class _Times(msgspec.Struct):
 
 
 class EventExpiry(Controller):
+    """Deletes events an hour after they happened last."""
+
     name = "event-expiry"
     period = 60.0
 
@@ -55,3 +57,18 @@ class EventExpiry(Controller):
                 await ignoring_missing(self._client.delete("v1", "events", key.namespace, key.name))
             else:
                 stored.forget_parsed()
+
+
+class Compaction(Controller):
+    """Drops old changes from the history every five minutes."""
+
+    name = "compaction"
+    period = 300.0
+
+    def __init__(self, runtime: Runtime, backend: Backend) -> None:
+        super().__init__(runtime)
+        self._store = backend.store
+
+    async def tick(self) -> None:
+        """Drop the changes that are older than the previous call."""
+        self._store.compact()
