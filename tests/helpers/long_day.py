@@ -43,7 +43,7 @@ MINUTE: Final = 60.0
 NOTICE_SECONDS: Final = 120.0  # between the notice of an interruption and the end of the machine
 # Changes this recent may be missing from the snapshot that a disruption decision was based on
 UNSEEN_SECONDS: Final = 60.0
-BAD_WEATHER: Final = Faults(
+FAULT_RATES: Final = Faults(
     conflict=0.02,
     throttled=0.01,
     broken=0.01,
@@ -304,7 +304,7 @@ class LongDay:
     def _wrap(self, transport: Transport) -> Transport:
         dice = SequentialDice(random.Random(self.rng.random()))
         watched = _Watched(transport, self)
-        return FaultyTransport(watched, BAD_WEATHER, dice, is_calm=lambda: self.is_calm)
+        return FaultyTransport(watched, FAULT_RATES, dice, is_calm=lambda: self.is_calm)
 
     def _make_cloud(self, kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
         self._cloud = KwokProvider(kube, clock, built_in())

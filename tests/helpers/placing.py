@@ -26,8 +26,8 @@ def required(kind: str, *terms: Json) -> Json:
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
-def preferred(kind: str, *wishes: tuple[int, Json]) -> Json:
-    terms = [{"weight": weight, "podAffinityTerm": wish} for weight, wish in wishes]
+def preferred(kind: str, *weighted: tuple[int, Json]) -> Json:
+    terms = [{"weight": weight, "podAffinityTerm": term} for weight, term in weighted]
     return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
 
 

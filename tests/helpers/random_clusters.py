@@ -390,9 +390,9 @@ def _pod_options(random: Random, topology: bool) -> PodOptions:
         cpu=random.choice(("10m", "100m", "500m", "1", "1", "3", "3", "7")),
         memory=random.choice(("1Mi", "512Mi", "512Mi", "1Gi", "6Gi")),
     )
-    wishes = (*_WISHES, *_WISHES_ABOUT_OTHERS * 2) if topology else _WISHES
-    for wish in random.sample(wishes, random.choice((0, 1, 1, 2, 2, 3))):
-        wish(random, options)
+    possible = (*_CONSTRAINTS, *_CONSTRAINTS_BETWEEN_PODS * 2) if topology else _CONSTRAINTS
+    for add in random.sample(possible, random.choice((0, 1, 1, 2, 2, 3))):
+        add(random, options)
     return options
 
 
@@ -463,7 +463,7 @@ def _spreads(random: Random, options: PodOptions) -> None:
     options["spread"] = [_spread(random) for _ in range(random.choice((1, 1, 2)))]
 
 
-_WISHES: Final = (
+_CONSTRAINTS: Final = (
     _wants_labels,
     _wants_alternatives,
     _prefers_nodes,
@@ -471,7 +471,7 @@ _WISHES: Final = (
     _wants_ports,
     _wants_much,
 )
-_WISHES_ABOUT_OTHERS: Final = (
+_CONSTRAINTS_BETWEEN_PODS: Final = (
     _mounts_volumes,
     _wants_neighbours,
     _wants_no_neighbours,

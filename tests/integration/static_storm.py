@@ -53,15 +53,15 @@ UNLIMITED: Final = 10**9
 class LateAnswers:
     """A transport whose answers to writes arrive after the watch events of the writes."""
 
-    def __init__(self, inner: Transport, weather: "Weather", clock: Clock) -> None:
+    def __init__(self, inner: Transport, fault_plan: "FaultPlan", clock: Clock) -> None:
         self._inner = inner
-        self._weather = weather
+        self._fault_plan = fault_plan
         self._clock = clock
 
     async def send(self, request: Request) -> Response:
         answer = await self._inner.send(request)
-        if request.is_write and self._weather.late_seconds:
-            await self._clock.sleep(self._weather.late_seconds)
+        if request.is_write and self._fault_plan.late_seconds:
+            await self._clock.sleep(self._fault_plan.late_seconds)
         return answer
 
     @asynccontextmanager
@@ -73,7 +73,7 @@ class LateAnswers:
         await self._inner.close()
 
 
-class Wish:
+class DesiredNumber:
     """A number of the pool's spec with the history of its changes."""
 
     def __init__(self, value: int) -> None:
@@ -99,7 +99,7 @@ class Wish:
 class Witness:
     """Follows every claim's creation and deletion, and reports violations."""
 
-    def __init__(self, run: Autoscaler, replicas: Wish, limit: Wish) -> None:
+    def __init__(self, run: Autoscaler, replicas: DesiredNumber, limit: DesiredNumber) -> None:
         self._run = run
         self._replicas = replicas
         self._limit = limit
@@ -149,7 +149,7 @@ class Witness:
             self.wrong.append(f"claim {name} is needed by nobody at {now:.1f} s")
 
 
-class Weather:
+class FaultPlan:
     """The faults and the changes of the spec, drawn from one seed."""
 
     def __init__(self, seed: int) -> None:
@@ -157,8 +157,8 @@ class Weather:
         self.is_over = False
         self.late_seconds = 0.0
         self.clouds: list[KwokProvider] = []
-        self.replicas = Wish(self.rng.randrange(MOST))
-        self.limit = Wish(self.rng.choice((UNLIMITED, MOST, MOST + 1)))
+        self.replicas = DesiredNumber(self.rng.randrange(MOST))
+        self.limit = DesiredNumber(self.rng.choice((UNLIMITED, MOST, MOST + 1)))
         self._templates = 0
         worst = self.rng.choice((0.0, 0.02, 0.1, 0.2))
         self._faults = Faults(
@@ -244,23 +244,27 @@ class Weather:
 
 async def ridden_out(seed: int) -> list[str]:
     """Run with the faults of a seed, and return what went wrong."""
-    weather = Weather(seed)
+    fault_plan = FaultPlan(seed)
     settings = Settings(feature_gates=gates(StaticCapacity=True))
-    options: dict[str, Any] = {"wrap": weather.wrap, "make_cloud": weather.cloud, "seed": seed}
-    async with autoscaler(weather.pool(), settings=settings, **options) as run:
-        witness = Witness(run, weather.replicas, weather.limit)
+    options: dict[str, Any] = {
+        "wrap": fault_plan.wrap,
+        "make_cloud": fault_plan.cloud,
+        "seed": seed,
+    }
+    async with autoscaler(fault_plan.pool(), settings=settings, **options) as run:
+        witness = Witness(run, fault_plan.replicas, fault_plan.limit)
         ends = run.clock.monotonic() + STORM_SECONDS
         while run.clock.monotonic() < ends:
-            await run.pass_time(weather.rng.choice((0.0, 0.1, 2.0, 20.0, 60.0)))
-            await weather.strike(run)
-        weather.end()
+            await run.pass_time(fault_plan.rng.choice((0.0, 0.1, 2.0, 20.0, 60.0)))
+            await fault_plan.strike(run)
+        fault_plan.end()
         await run.pass_time(REST_SECONDS)
-        return [*witness.judge(), *problems(run), *unlike_what_was_asked_for(run, weather)]
+        return [*witness.judge(), *problems(run), *unlike_what_was_asked_for(run, fault_plan)]
 
 
-def unlike_what_was_asked_for(run: Autoscaler, weather: Weather) -> list[str]:
+def unlike_what_was_asked_for(run: Autoscaler, fault_plan: FaultPlan) -> list[str]:
     """How a pool at rest differs from its spec."""
-    wanted, limit, have = weather.replicas.value, weather.limit.value, len(run.claims)
+    wanted, limit, have = fault_plan.replicas.value, fault_plan.limit.value, len(run.claims)
     (planned,) = planned_for(run)
     if planned.create or planned.delete or planned.have != have:
         return [f"the plan for {have} claims of a pool at rest is {planned}"]

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.autoscaler import autoscaler, gates, kwok_pool
 from helpers.crashes import CrashPoint, first_dies_at, replaced_at
-from integration.static_storm import POOL, TYPE, Wish, Witness
+from integration.static_storm import POOL, TYPE, DesiredNumber, Witness
 from karpenter.clock import run_virtual
 from karpenter.settings import Settings
 from karpenter.simulate.invariants import problems
@@ -29,7 +29,7 @@ async def told(point: CrashPoint) -> list[str]:
     """Run the story with a crash; return what is wrong in the end."""
     pool = kwok_pool(POOL, TYPE, replicas=3, limits={"nodes": str(LIMIT)}, disruption=BUDGETS)
     async with autoscaler(pool, settings=ON, wrap=first_dies_at(point)) as run:
-        witness = Witness(run, Wish(4), Wish(LIMIT))
+        witness = Witness(run, DesiredNumber(4), DesiredNumber(LIMIT))
         async with replaced_at(point, run):
             await run.pass_time(30)
             await run.client.patch(

@@ -11,9 +11,9 @@ from helpers.storms import judged
 from integration.static_storm import (
     POOL,
     TYPE,
+    DesiredNumber,
+    FaultPlan,
     LateAnswers,
-    Weather,
-    Wish,
     Witness,
     is_leaving,
     planned_for,
@@ -42,11 +42,11 @@ def test_a_static_pool_rides_out_a_few_storms(seed: int) -> None:
     assert "" == judged(ridden_out, seed, "static_storm.py")
 
 
-def late(seconds: float) -> Weather:
+def late(seconds: float) -> FaultPlan:
     """No faults, except that answers take so long."""
-    weather = Weather(0)
-    weather.is_over, weather.late_seconds = True, seconds
-    return weather
+    fault_plan = FaultPlan(0)
+    fault_plan.is_over, fault_plan.late_seconds = True, seconds
+    return fault_plan
 
 
 async def change(run: Autoscaler, **spec: object) -> None:
@@ -70,14 +70,14 @@ OTHER_TEMPLATE: Final = {"metadata": {"annotations": {"example.com/version": "2"
 def test_more_replicas_and_another_template_at_once_stay_within_the_limit(seconds: float) -> None:
     @in_virtual_time
     async def walk() -> None:
-        weather = late(seconds)
+        fault_plan = late(seconds)
         pool = kwok_pool(POOL, TYPE, replicas=3, limits={"nodes": "5"}, disruption=ALL_AT_ONCE)
 
         def wrap(transport: Transport) -> Transport:
-            return LateAnswers(transport, weather, running_clock())
+            return LateAnswers(transport, fault_plan, running_clock())
 
         async with autoscaler(pool, settings=ON, wrap=wrap) as run:
-            witness = Witness(run, Wish(4), Wish(5))
+            witness = Witness(run, DesiredNumber(4), DesiredNumber(5))
             await run.until(lambda: 3 == len(run.nodes))
             await run.pass_time(30)
 
@@ -95,13 +95,13 @@ def test_more_replicas_and_another_template_at_once_stay_within_the_limit(second
 
 @in_virtual_time
 async def test_fewer_replicas_end_what_is_being_replaced() -> None:
-    weather = Weather(0)
+    fault_plan = FaultPlan(0)
     pool = kwok_pool(POOL, TYPE, replicas=3, disruption=ALL_AT_ONCE)
-    async with autoscaler(pool, settings=ON, make_cloud=weather.cloud) as run:
+    async with autoscaler(pool, settings=ON, make_cloud=fault_plan.cloud) as run:
         await run.until(lambda: 3 == len(run.nodes))
         await run.pass_time(30)
         old = {claim["metadata"]["name"] for claim in run.claims}
-        weather.clouds[-1].faults.launch_seconds = 60.0
+        fault_plan.clouds[-1].faults.launch_seconds = 60.0
         await change(run, template=OTHER_TEMPLATE)
         await run.until(lambda: 6 == len(run.claims))
 
@@ -116,13 +116,13 @@ async def test_fewer_replicas_end_what_is_being_replaced() -> None:
 
 @in_virtual_time
 async def test_a_process_that_takes_over_ends_what_the_one_before_began() -> None:
-    weather = Weather(0)
+    fault_plan = FaultPlan(0)
     pool = kwok_pool(POOL, TYPE, replicas=2, limits={"nodes": "4"}, disruption=ALL_AT_ONCE)
-    async with autoscaler(pool, settings=ON, make_cloud=weather.cloud) as run:
-        witness = Witness(run, Wish(2), Wish(4))
+    async with autoscaler(pool, settings=ON, make_cloud=fault_plan.cloud) as run:
+        witness = Witness(run, DesiredNumber(2), DesiredNumber(4))
         await run.until(lambda: 2 == len(run.nodes))
         await run.pass_time(30)
-        weather.clouds[-1].faults.launch_seconds = 20.0
+        fault_plan.clouds[-1].faults.launch_seconds = 20.0
         await change(run, template=OTHER_TEMPLATE)
         await run.until(lambda: 4 == len(run.claims))
         # ``plan``, which reads only the API server, counts in the same way
@@ -143,7 +143,7 @@ async def test_a_process_that_takes_over_ends_what_the_one_before_began() -> Non
 async def test_a_pool_whose_machines_are_sold_out_is_patient() -> None:
     pool = kwok_pool(POOL, TYPE, replicas=2, limits={"nodes": "3"}, disruption=ALL_AT_ONCE)
     async with autoscaler(pool, settings=ON) as run:
-        witness = Witness(run, Wish(2), Wish(3))
+        witness = Witness(run, DesiredNumber(2), DesiredNumber(3))
         await run.until(lambda: 2 == len(run.nodes))
         await run.pass_time(30)
         assert isinstance(run.cloud, KwokProvider)

@@ -85,14 +85,14 @@ class DecisionFile:
             self._drop_oldest()
             if left:
                 self._has_work.set()
-            self._tell()
+            self._warn()
 
     def _drop_oldest(self) -> None:
         while len(self._waiting) > self._most_waiting:
             self._waiting.popleft()
             self.dropped += 1
 
-    def _tell(self) -> None:
+    def _warn(self) -> None:
         """Warn when writing begins to fail, and not again before it has worked."""
         trouble = self._target.trouble
         if trouble and not self._is_in_trouble:

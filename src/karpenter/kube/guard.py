@@ -107,7 +107,7 @@ class SetAside:
         )
         if len(self._named) == MOST_NAMED:
             _log.error("further objects are set aside unnamed", kind=self._kind)
-        self._tell(key, is_aside=True)
+        self._report(key, is_aside=True)
 
     def discard(self, key: Key) -> None:
         """Take note that an object can be read again, or is gone."""
@@ -115,7 +115,7 @@ class SetAside:
             self._keys.discard(key)
             if key in self._named:
                 self._named.discard(key)
-                self._tell(key, is_aside=False)
+                self._report(key, is_aside=False)
                 namespace, name = key
                 _log.info(
                     "object no longer set aside", kind=self._kind, namespace=namespace, name=name
@@ -130,6 +130,6 @@ class SetAside:
         for obj in objects:
             self.add(obj)
 
-    def _tell(self, key: Key, *, is_aside: bool) -> None:
+    def _report(self, key: Key, *, is_aside: bool) -> None:
         if self._observer is not None:
             self._observer.set_aside(self._kind, *key, is_aside=is_aside)

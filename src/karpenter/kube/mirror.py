@@ -115,7 +115,7 @@ class Mirror(Generic[R]):
         if obj.metadata.uid in self._removed or (known is not None and _is_older(obj, known)):
             return False
         self._objects[key] = obj
-        self._tell(key, known, obj)
+        self._notify(key, known, obj)
         return True
 
     def absorb(self, answer: R) -> bool:
@@ -171,14 +171,14 @@ class Mirror(Generic[R]):
 
     def _forget(self, key: Key) -> None:
         known = self._objects.pop(key)
-        self._tell(key, known, None)
+        self._notify(key, known, None)
 
     def _remember_removal(self, uid: str) -> None:
         self._removed[uid] = None
         if len(self._removed) > _MOST_REMEMBERED:
             del self._removed[next(iter(self._removed))]
 
-    def _tell(self, key: Key, old: R | None, new: R | None) -> None:
+    def _notify(self, key: Key, old: R | None, new: R | None) -> None:
         for index in self._indexes.values():
             index.change(key, old, new)
         for follower in tuple(self._followers):

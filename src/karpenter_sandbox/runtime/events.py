@@ -69,7 +69,7 @@ class Recorder:
             written.last = self._clock.monotonic()
             self._put(key, written, {"count": written.count, "lastTimestamp": now})
             return
-        written = self._tell(key, reference)
+        written = self._begin(key, reference)
         source = {"component": self._component}
         if host:
             source["host"] = host
@@ -106,7 +106,7 @@ class Recorder:
                 series = {"count": written.count, "lastObservedTime": microseconds(moment)}
                 self._put(key, written, {"series": series})
             return
-        written = self._tell(key, reference)
+        written = self._begin(key, reference)
         body = self._body(written, reference, kind, reason, message)
         body |= {"action": action, "eventTime": microseconds(moment), "source": {}}
         body |= {"firstTimestamp": None, "lastTimestamp": None}
@@ -142,7 +142,7 @@ class Recorder:
         while self._written and next(iter(self._written.values())).last < oldest:
             self._written.popitem(last=False)
 
-    def _tell(self, key: Hashable, reference: JsonObject) -> _WrittenEvent:
+    def _begin(self, key: Hashable, reference: JsonObject) -> _WrittenEvent:
         # names contain the time, which may not advance between two events in virtual time
         stamp = max(int(self._clock.now().timestamp() * 1e6) * 1000, self._last_stamp + 1)
         self._last_stamp = stamp

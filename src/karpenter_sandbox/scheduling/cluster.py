@@ -72,8 +72,8 @@ class Cluster:
         self._counters: dict[Hashable, PodCounter] = {}
         self._holders: dict[tuple[TermRole, int, AffinityTerm], Holder] = {}
         self._counted: dict[Hashable, tuple[PodCounter, ...]] = {}  # by namespace and labels
-        self._minded: dict[Hashable, tuple[Holder, ...]] = {}  # by namespace and labels
-        self._minds_namespaces = False  # whether any term selects namespaces by their labels
+        self._matching_holders: dict[Hashable, tuple[Holder, ...]] = {}  # by namespace and labels
+        self._selects_namespaces = False  # whether any term selects namespaces by their labels
 
     @property
     def position(self) -> int:
@@ -133,7 +133,7 @@ class Cluster:
             del self.namespaces[name]
         else:
             self.namespaces[name] = labels
-        if self._minds_namespaces:
+        if self._selects_namespaces:
             self._recount()
 
     def set_pod(self, pod: PodInfo) -> None:
@@ -214,17 +214,17 @@ class Cluster:
         """Whether a term means a pod with these labels in that namespace."""
         return term.covers(namespace, labels, self.namespaces.get(namespace, _NO_LABELS))
 
-    def holders_minding(self, namespace: str, labels: Labels) -> tuple[Holder, ...]:
+    def holders_matching(self, namespace: str, labels: Labels) -> tuple[Holder, ...]:
         """The affinity terms of pods on nodes that mean a pod with these labels."""
         key = _label_key(namespace, labels)
-        minded = self._minded.get(key)
-        if minded is None:
-            minded = self._minded[key] = tuple(
+        matching = self._matching_holders.get(key)
+        if matching is None:
+            matching = self._matching_holders[key] = tuple(
                 holder
                 for holder in self._holders.values()
                 if self.is_meant(holder.term, namespace, labels)
             )
-        return minded
+        return matching
 
     def _counter(self, key: Hashable, asks: Callable[[PodInfo], bool]) -> PodCounter:
         counter = self._counters.get(key)
@@ -281,7 +281,7 @@ class Cluster:
             if holder is None:
                 holder = self._holders[role, weight, term] = Holder(role, weight, term)
                 self._note((term,))
-                self._minded.clear()
+                self._matching_holders.clear()
             _bump(holder.by_node, pod.node_name, sign)
             holder.total += sign
 
@@ -297,13 +297,13 @@ class Cluster:
 
     def _note(self, terms: tuple[AffinityTerm, ...]) -> None:
         if any(term.namespace_selector != NOTHING for term in terms):
-            self._minds_namespaces = True
+            self._selects_namespaces = True
 
     def _recount(self) -> None:
         """Recompute everything that depends on the labels of namespaces."""
         self.epoch += 1
         self._counted.clear()
-        self._minded.clear()
+        self._matching_holders.clear()
         self._counters.clear()
 
     def _changed(self, name: str) -> None:
@@ -320,7 +320,7 @@ class Cluster:
         if len(self._holders) - len(used) > _MOST_UNUSED_HOLDERS:
             self._holders = used
         self._counted.clear()
-        self._minded.clear()
+        self._matching_holders.clear()
 
 
 def _terms(pod: PodInfo) -> list[tuple[TermRole, int, AffinityTerm]]:

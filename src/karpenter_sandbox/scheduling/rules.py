@@ -50,7 +50,7 @@ class Classes:
         soft, needs_labels = shape.soft_spread, True
         if not shape.has_spread and (selector := self._workloads.selector_of(pod)):
             soft, needs_labels = self._default_spread(selector), False
-        holders = self._cluster.holders_minding(shape.namespace, pod.labels)
+        holders = self._cluster.holders_matching(shape.namespace, pod.labels)
         is_near = bool(shape.affinity) and all(
             self._cluster.is_meant(term, shape.namespace, pod.labels) for term in shape.affinity
         )

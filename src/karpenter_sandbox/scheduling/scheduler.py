@@ -133,7 +133,7 @@ class Scheduler:
             self._take_back(pod)
             reason = str(error) or "context deadline exceeded"
             message = f'running PreBind plugin "VolumeBinding": binding volumes: {reason}'
-            await self._tell(pod, message, "SchedulerError")
+            await self._report(pod, message, "SchedulerError")
             return
         await self._bind(pod)
 
@@ -175,11 +175,11 @@ class Scheduler:
             nominated = pod.nominated
         if nominated:
             self._cluster.nominate(pod, nominated)
-        await self._tell(pod, decision.message, "Unschedulable", nominated)
+        await self._report(pod, decision.message, "Unschedulable", nominated)
         if decision.candidate is not None:
             await self._preempt(pod, decision.candidate)
 
-    async def _tell(self, pod: PodInfo, message: str, reason: str, nominated: str = "") -> None:
+    async def _report(self, pod: PodInfo, message: str, reason: str, nominated: str = "") -> None:
         obj = self._feed.current(pod)
         if obj is None:
             return

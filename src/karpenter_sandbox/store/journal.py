@@ -75,7 +75,7 @@ class Journal:
         self.lost: str | None = None  # what of the file could not be read, as a sentence
         try:
             if has_history(path):
-                _make_sure_nobody_writes(path)
+                _refuse_if_locked(path)
                 self.lost = restore(path, store)
             self._file = self._rewritten()
         except OSError as error:
@@ -288,7 +288,7 @@ def _is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _make_sure_nobody_writes(path: Path) -> None:
+def _refuse_if_locked(path: Path) -> None:
     """Refuse a journal that another process writes to, which would corrupt it."""
     file = os.open(path, os.O_WRONLY)
     try:

@@ -57,7 +57,7 @@ class InstanceGarbageCollector(Loop):
             await self._terminate_all(
                 instance
                 for instance, since in suspects
-                if belongs_to_nobody(instance.provider_id, since, ours)
+                if is_unclaimed(instance.provider_id, since, ours)
             )
         self._passes += 1
         return _FIRST_PERIOD if self._passes < _FIRST_PASSES else _PERIOD
@@ -104,7 +104,7 @@ class InstanceGarbageCollector(Loop):
                 await self.context.delete(node)
 
 
-def belongs_to_nobody(provider_id: str, since: datetime, claims: Iterable[NodeClaim]) -> bool:
+def is_unclaimed(provider_id: str, since: datetime, claims: Iterable[NodeClaim]) -> bool:
     """Whether no claim names the instance, and no unlaunched claim can be the one it is for."""
     return not any(
         claim.status.provider_id == provider_id

@@ -96,10 +96,10 @@ class NodeGauges:
         """The cached series of a machine, computed again if it has changed."""
         series = self._series_of.get(node.metadata.name)
         if series is None or series.machine is not machine:
-            return self._tell(machine, node)
+            return self._export(machine, node)
         return series
 
-    def _tell(self, machine: StateNode, node: Node) -> _NodeSeries:
+    def _export(self, machine: StateNode, node: Node) -> _NodeSeries:
         held = node.metadata.labels
         series = {name: held.get(key, "") for name, key in self._keys.items()}
         series |= {

@@ -52,7 +52,7 @@ def _path(*names: str) -> Elements:
 
 
 # Fields that identify an object or are written by the server have no manager
-_NOBODYS: Final = FieldSet.of(
+_NEVER_OWNED: Final = FieldSet.of(
     _path("apiVersion"),
     _path("kind"),
     _path("metadata"),
@@ -144,7 +144,7 @@ def _take_over(owners: Owners, comparison: Comparison, writer: Writer) -> None:
     changed = comparison.modified | comparison.added
     owners.take(changed)
     owners.take(comparison.removed)
-    own = changed - _NOBODYS
+    own = changed - _NEVER_OWNED
     if own:
         manager = writer.named(UPDATE)
         before = owners.get(manager)
@@ -284,7 +284,7 @@ class _Application:
         last = self._owners.get(self._manager)
         merged = merge(self._live, self._applied, self._schema)
         named = fields_of(self._applied, self._schema).without_subtrees(self._ignored)
-        stated = named - _NOBODYS
+        stated = named - _NEVER_OWNED
         time = last.time if last else None
         # While fields are pruned, the identifying fields belong to the applier
         self._owners.put(Ownership(self._manager, named, time))

@@ -101,12 +101,12 @@ class ZonalShifts:
             self.sequence += 1
         for zone_id in sorted(after - before):
             log.info("zonal shift began", zone_id=zone_id)
-            self._tell(zone_id, WARNING, "ZonalShiftActive", "detected", "unavailable")
+            self._publish(zone_id, WARNING, "ZonalShiftActive", "detected", "unavailable")
         for zone_id in sorted(before - after):
             log.info("zonal shift ended", zone_id=zone_id)
-            self._tell(zone_id, NORMAL, "ZonalShiftCleared", "cleared", "restored")
+            self._publish(zone_id, NORMAL, "ZonalShiftCleared", "cleared", "restored")
 
-    def _tell(self, zone_id: str, type_: str, reason: str, what: str, now: str) -> None:
+    def _publish(self, zone_id: str, type_: str, reason: str, what: str, now: str) -> None:
         for pool in self._view.pools.list():
             zone = self._zone_of(pool, zone_id)
             if zone:

@@ -149,7 +149,7 @@ class NodeClassController(KeyedController):
         if claims:
             more = f" and {len(claims) - 5} other(s)" if len(claims) > 5 else ""
             message = f"Waiting on NodeClaim termination for {', '.join(claims[:5])}{more}"
-            self._tell(node_class, NORMAL, _WAITING, message)
+            self._publish(node_class, NORMAL, _WAITING, message)
             return _WAIT_FOR_CLAIMS
         try:
             await self._clean_up(node_class)
@@ -167,14 +167,14 @@ class NodeClassController(KeyedController):
         if not self._is_isolated:
             left = await self._profiles.delete_all(node_class)
             if left:
-                self._tell(node_class, WARNING, _NOT_LISTED, left)
+                self._publish(node_class, WARNING, _NOT_LISTED, left)
         await self._templates.delete_of(node_class.metadata.name)
 
     async def _report_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
         """Report on the class which permission its deletion waits for."""
         permission = f"{error.service}:{error.operation}"
         message = f"the node class cannot be deleted: grant the controller {permission} ({error})"
-        self._tell(node_class, WARNING, _BLOCKED, message)
+        self._publish(node_class, WARNING, _BLOCKED, message)
         changed = conditions.with_condition(
             node_class, READY, FALSE, _BLOCKED, message, now=self.clock.now()
         )
@@ -182,7 +182,7 @@ class NodeClassController(KeyedController):
         if body:
             await self._patch(node_class, {"status": body}, subresource="status")
 
-    def _tell(self, node_class: EC2NodeClass, type_: str, reason: str, message: str) -> None:
+    def _publish(self, node_class: EC2NodeClass, type_: str, reason: str, message: str) -> None:
         dedupe = (node_class.metadata.uid,)
         self._recorder.publish(Event(node_class, type_, reason, message, dedupe=dedupe))
 
