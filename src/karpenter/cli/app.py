@@ -41,7 +41,7 @@ app = typer.Typer(
 app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
     controller.controller
 )
-app.command(cls=PlainCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
+app.command(cls=plan.PlanCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
 app.command(cls=PlainCommand, help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(cls=PlainCommand, help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)

@@ -92,7 +92,7 @@ def next_commands(search: Search, skip: Container[str] = ()) -> MethodResult:
         if name in skip:
             continue
         if name == commands.REBALANCE and not is_wanted(
-            view.snapshot.node_pools.values(), view.settings.rebalance
+            view.snapshot.node_pools.values(), view.settings.rebalance.mode
         ):
             continue
         finding = find(search)

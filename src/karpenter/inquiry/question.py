@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from karpenter.disruption.commands import Command
     from karpenter.disruption.context import DisruptionContext, DisruptionSettings
     from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.disruption.rebalance.preview import RebalancePreview
     from karpenter.inquiry.files import Change
     from karpenter.report.static_nodes import StaticNodes
     from karpenter.scheduling.provisioning import Catalogue, ProvisioningPlan
@@ -206,6 +207,13 @@ class Question:
             legacy_policies=self._legacy_policies,
             timer=lambda method: has_time,
         )
+
+    def rebalance(self, percentages: "Sequence[float]") -> "RebalancePreview":
+        """What moving these shares of the pods would save."""
+        from karpenter.disruption.rebalance.preview import preview_of
+
+        has_time = plan_settings.stopwatch(self.time_budget)
+        return preview_of(self.view(), percentages, has_time)
 
     def static_nodes(self, made: "ProvisioningPlan | None") -> "StaticNodes":
         """What static pools would create and delete according to a plan, with prices."""

@@ -52,6 +52,19 @@ def seconds(text: str | None) -> float | None:
     return length.total_seconds()
 
 
+def percentages(text: str) -> tuple[float, ...]:
+    """The shares of pods to move, in ascending order."""
+    try:
+        found = {float(part.strip().removesuffix("%")) for part in text.split(",")}
+    except ValueError:
+        found = set()
+    if not found or not all(0 <= each <= 100 for each in found):
+        output.fail(
+            f"--rebalance: {text!r} is no list of percentages from 0 to 100 such as 5,25,100"
+        )
+    return tuple(sorted(found))
+
+
 def stopwatch(limit: float | None) -> Callable[[], bool]:
     """Say from now on whether there is time left."""
     if limit is None:

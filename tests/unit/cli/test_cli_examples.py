@@ -25,6 +25,7 @@ def test_there_are_examples() -> None:
         "legacy",
         "migrate",
         "plan",
+        "rebalance",
         "scale-walk",
         "spot",
         "v1",

@@ -47,6 +47,7 @@ VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
                 commands.DRIFT,
                 commands.MULTI,
                 commands.SINGLE,
+                commands.REBALANCE,
                 commands.EXPIRATION,
                 commands.REPAIR,
                 commands.STATIC,

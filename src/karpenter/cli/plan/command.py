@@ -1,20 +1,22 @@
 """``karpenter plan``: what would happen now, and why; nothing is changed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from karpenter.console import output
-from karpenter.console.help_pages import unset_option
+from karpenter.console.help_pages import PlainCommand, unset_option
 from karpenter.console.screen import View
 from karpenter.inquiry import question
+from karpenter.inquiry import settings as plan_settings
 from karpenter.inquiry.question import TimeBudget, asking
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.disruption.rebalance.preview import RebalancePreview
     from karpenter.report.difference import Difference
     from karpenter.scheduling.provisioning import ProvisioningPlan
 
@@ -41,18 +43,40 @@ EXAMPLES = """\
 
   karpenter plan --packing cheapest
 
+  karpenter plan --rebalance=10,50
+
   karpenter plan -R manifests/ --instance-types types.json -o json
 
   kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | karpenter plan - --set PREFERENCE_POLICY=Ignore
 """
+DEFAULT_PERCENTS: Final = "0,5,10,25,50,100"
+_REBALANCE: Final = "--rebalance"
+
+
+class PlanCommand(PlainCommand):
+    """The command, with an option whose value may be omitted: only ``=`` gives it one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments, after adding the default to an option without its value."""
+        end = args.index("--") if "--" in args else len(args)
+        own = [f"{_REBALANCE}={DEFAULT_PERCENTS}" if a == _REBALANCE else a for a in args[:end]]
+        return super().parse_args(ctx, [*own, *args[end:]])
 
 
 @asking
 def plan(
     ask: Callable[..., question.Question],
     only: Annotated[
-        Literal["provisioning", "disruption"] | None,
+        Literal["provisioning", "disruption", "rebalance"] | None,
         unset_option("Plan only this part."),
+    ] = None,
+    rebalance: Annotated[
+        str | None,
+        unset_option(
+            "Show what moving pods would save, whatever REBALANCE says: 0, 5, 10, 25, 50 and 100 % of"
+            " the pods, or these percentages.",
+            metavar="[=PERCENTS]",
+        ),
     ] = None,
     time_budget: TimeBudget = None,
     packing: Annotated[
@@ -78,18 +102,21 @@ def plan(
 
         output.write(plan_schema())
         return
+    wanted = DEFAULT_PERCENTS if rebalance is None and only == "rebalance" else rebalance
+    percentages = plan_settings.percentages(wanted) if wanted is not None else ()
     more = (f"PACKING={packing}",) if packing else ()
     asked = ask(overlay=overlay or (), time_budget=time_budget, more_assignments=more)
-    if only != "provisioning":
+    if only in (None, "disruption"):
         _point_out_pods_of_cluster_autoscaler(asked)
     with output.progress("planning"):
         made, removed = _parts_of(asked, only)
         made = asked.with_cheapest(made) if made is not None else None
         difference = _difference(asked, made, removed, only)
+        moved = asked.rebalance(percentages) if percentages else None
     if form == "table":
-        output.write(_for_people(asked, made, removed, difference))
+        output.write(_for_people(asked, made, removed, difference, moved))
     else:
-        output.write(output.render([_as_data(asked, made, removed, difference)], form))
+        output.write(output.render([_as_data(asked, made, removed, difference, moved)], form))
 
 
 def _point_out_pods_of_cluster_autoscaler(asked: question.Question) -> None:
@@ -118,8 +145,8 @@ def _parts_of(
     asked: question.Question, only: str | None
 ) -> "tuple[ProvisioningPlan | None, DisruptionPlan | None]":
     return (
-        asked.provisioning() if only != "disruption" else None,
-        asked.disruption() if only != "provisioning" else None,
+        asked.provisioning() if only in (None, "provisioning") else None,
+        asked.disruption() if only in (None, "disruption") else None,
     )
 
 
@@ -130,7 +157,7 @@ def _difference(
     only: str | None,
 ) -> "Difference | None":
     """What differs from the plan for the cluster as it is, where something is laid over it."""
-    if asked.before is None:
+    if asked.before is None or only == "rebalance":
         return None
     from karpenter.report.difference import Difference, Planned
 
@@ -147,6 +174,7 @@ def _for_people(
     made: "ProvisioningPlan | None",
     removed: "DisruptionPlan | None",
     difference: "Difference | None",
+    moved: "RebalancePreview | None",
 ) -> str:
     from karpenter.cli.plan.disruption_view import disruption_parts
     from karpenter.cli.plan.provisioning_view import plan_parts
@@ -166,6 +194,10 @@ def _for_people(
         from karpenter.cli.plan.difference_view import difference_parts
 
         parts += [words(""), *difference_parts(difference)]
+    if moved is not None:
+        from karpenter.cli.plan.rebalance_view import rebalance_parts
+
+        parts += [*([words("")] if parts else []), *rebalance_parts(moved)]
     return laid_out(parts)
 
 
@@ -174,6 +206,7 @@ def _as_data(
     made: "ProvisioningPlan | None",
     removed: "DisruptionPlan | None",
     difference: "Difference | None",
+    moved: "RebalancePreview | None",
 ) -> dict[str, Any]:
     from karpenter.report.disruption import disruption_document
     from karpenter.report.provisioning import provisioning_document
@@ -188,4 +221,8 @@ def _as_data(
         from karpenter.report.difference import difference_document
 
         document["difference"] = difference_document(difference)
+    if moved is not None:
+        from karpenter.report.rebalance import rebalance_document
+
+        document["rebalance"] = rebalance_document(moved)
     return document

@@ -130,7 +130,7 @@ def preview(
         for reason in REASONS
     )
     idle = idle_methods(snapshot, policies)
-    if not is_wanted(snapshot.node_pools.values(), rebalance):
+    if not is_wanted(snapshot.node_pools.values(), rebalance.mode):
         idle |= {commands.REBALANCE}
     return PassPreview(idle, allowances)
 

@@ -22,8 +22,9 @@ from karpenter.disruption.rebalance.refusals import (
     Proposal,
     Refusal,
     RefusedAs,
-    first_refusal,
     moves_left,
+    predicted_refusal,
+    quick_refusal,
     resting,
 )
 from karpenter.disruption.rebalance.settings import RebalanceMode, mode_of
@@ -170,7 +171,7 @@ def find_rebalance(consolidation: Consolidation) -> Finding:
         candidates = [
             each
             for each in consolidation.candidates
-            if mode_of(each.node_pool, view.settings.rebalance) is mode
+            if mode_of(each.node_pool, view.settings.rebalance.mode) is mode
         ]
         if candidates:
             found[mode] = search = _Search(consolidation, candidates, history)
@@ -202,6 +203,7 @@ class _Search:
         self._history = history
         self.candidates: Final = candidates
         self.best: Proposal | None = None
+        self._passing: list[Proposal] = []  # every test but the prediction
         self.refused: list[Refusal] = []
         self.is_constrained = False  # a budget, or the limit of moves, left a machine out
         self.has_timed_out = False
@@ -209,6 +211,19 @@ class _Search:
     def run(self) -> None:
         """Search every group of pools that share pods, and keep what saves the most."""
         has_time = self._view.timer(REBALANCE)
+        self._collect(has_time)
+        self._passing.sort(key=lambda each: -each.savings.expected)
+        for proposal in self._passing:
+            if not has_time():
+                self.has_timed_out = True
+                return
+            refusal = predicted_refusal(proposal)
+            if refusal is None:
+                self.best = proposal
+                return
+            self.refused.append(refusal)
+
+    def _collect(self, has_time: HasTime) -> None:
         for group in self._groups():
             chosen = self._within_limits(group)
             if not chosen:
@@ -221,13 +236,11 @@ class _Search:
                 self._consider(rebalancing.proposal_without_stranded(chosen[:count], has_time))
 
     def _consider(self, proposal: Proposal | Refusal) -> None:
-        refusal = proposal if isinstance(proposal, Refusal) else first_refusal(proposal)
+        refusal = proposal if isinstance(proposal, Refusal) else quick_refusal(proposal)
         if refusal is not None:
             self.refused.append(refusal)
-            return
-        assert isinstance(proposal, Proposal)
-        if self.best is None or proposal.savings.expected > self.best.savings.expected:
-            self.best = proposal
+        elif isinstance(proposal, Proposal):
+            self._passing.append(proposal)
 
     def _groups(self) -> list[list[Candidate]]:
         """The candidates with an excess, by group, each group in the order they would go."""

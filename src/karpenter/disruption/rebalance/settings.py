@@ -36,18 +36,18 @@ class RebalanceSettings:
 MOVES_WINDOW: Final = timedelta(hours=1)
 
 
-def mode_of(pool: NodePool, settings: RebalanceSettings) -> RebalanceMode:
-    """What rebalancing does with the machines of a pool."""
+def mode_of(pool: NodePool, setting: RebalanceMode) -> RebalanceMode:
+    """What rebalancing does with the machines of a pool; its annotation overrides the setting."""
     text = pool.metadata.annotations.get(REBALANCE)
     try:
         stated = None if text is None else rebalance_annotation(text)
     except ValueError:
         stated = None  # the pool gets a warning, and the setting counts
     if stated is None:
-        return settings.mode
+        return setting
     return RebalanceMode.ON if stated else RebalanceMode.OFF
 
 
-def is_wanted(pools: Iterable[NodePool], settings: RebalanceSettings) -> bool:
+def is_wanted(pools: Iterable[NodePool], setting: RebalanceMode) -> bool:
     """Whether any pool is rebalanced, or a preview of it is made."""
-    return any(mode_of(pool, settings) is not RebalanceMode.OFF for pool in pools)
+    return any(mode_of(pool, setting) is not RebalanceMode.OFF for pool in pools)

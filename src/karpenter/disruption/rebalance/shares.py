@@ -18,13 +18,14 @@ from typing import Final
 from karpenter.api.pods import Pod
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.costs import price_of
+from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.bound import FreeRoom, offering_masks
 from karpenter.scheduling.cheapest.cluster_bound import Proof, proof_of
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.problem import PackingMode
-from karpenter.scheduling.solve import free_room
+from karpenter.scheduling.solve import free_room, solve
 from karpenter.state.departing_pods import is_reschedulable
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
@@ -65,6 +66,8 @@ class ClusterShares:
         self._view = view
         rented, self.kept_hourly = _rented(view)
         self._prices: Final[Mapping[str, float]] = rented
+        self._compiler = Compiler()  # machines without pods would drive the others from a cache
+        self._has_failures = False  # whether a pod cannot be placed by any plan
 
     @cached_property
     def machines(self) -> tuple[MachineExcess, ...]:
@@ -96,6 +99,15 @@ class ClusterShares:
     def lower_bound(self) -> float:
         """What no plan for the same pods can go below; machines that stay as they are included."""
         return min(self._proof.hourly + self.kept_hourly, self.now_hourly)
+
+    def packed_anew(self, has_time: HasTime = always) -> float | None:
+        """What all machines would cost if every pod were packed anew; None if some had no place."""
+        problem = self._compiled.problem
+        if self._has_failures:
+            return None
+        kept = [machine for machine in problem.nodes if machine.name not in self._prices]
+        plan = solve(replace(problem, nodes=kept), has_time, compiler=self._compiler)
+        return None if plan.left_out else plan.expected_cost + self.kept_hourly
 
     @cached_property
     def groups(self) -> Mapping[str, str]:
@@ -132,10 +144,11 @@ class ClusterShares:
             pods += moving
             left = tuple(pod for pod in machine.pods if not is_reschedulable(pod))
             nodes.append(replace(machine, pods=left))
-        problem, _ = view.ground.problem(pods)
+        problem, failures = view.ground.problem(pods)
+        self._has_failures = bool(failures)
         cost = replace(problem.options.cost, packing=PackingMode.CHEAPEST, is_forced=True)
         options = replace(problem.options, cost=cost)
-        return CompiledProblem(replace(problem, nodes=nodes, options=options), Compiler())
+        return CompiledProblem(replace(problem, nodes=nodes, options=options), self._compiler)
 
     @property
     def _well_known(self) -> frozenset[str]:
