@@ -77,6 +77,11 @@ told what they hold.""",
         ("karpenter-capacity-buffer",),
         ("settings.featureGates.capacityBuffer=true",),
     ),
+    "optional/commitment.yaml": Roles(
+        "With the feature gate Commitments: commitments are read, and told how much of them is used.",
+        ("karpenter-commitment",),
+        ("settings.featureGates.commitments=true",),
+    ),
     "optional/devices.yaml": Roles(
         "With IGNORE_DRA_REQUESTS=false: devices that pods ask for are looked at.",
         ("karpenter-devices",),

@@ -38,6 +38,7 @@ def pass_settings(settings: Settings) -> PassSettings:
         overlays=gates["NodeOverlay"],
         buffers=gates["CapacityBuffer"],
         static=gates["StaticCapacity"],
+        commitments=gates["Commitments"],
         deletion_cost_is_ours=gates["PodDeletionCostManagement"],
         default_constraints=parse_scheduler_config(settings.scheduler_config),
     )

@@ -26,6 +26,7 @@ DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "TerminateFirstDrift": False,
     "TerminateFirstRepair": False,
     "PodDeletionCostManagement": False,
+    "Commitments": False,
 }
 _BOOLEANS: Final = {"true": True, "false": False}
 # The texts that Go's strconv.ParseBool accepts, in lower case

@@ -11,7 +11,7 @@ from typing import TypedDict, Unpack
 
 from helpers.builders import FACTS_F, NOW
 from helpers.disruption_objects import TYPES, pool
-from karpenter.api.karpenter import CapacityBuffer, NodeClaim, NodePool
+from karpenter.api.karpenter import CapacityBuffer, Commitment, NodeClaim, NodePool
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.repair import RepairPolicies
@@ -53,6 +53,7 @@ class DisruptionInputs(TypedDict, total=False):
     templates: Sequence[PodTemplate]
     settings: DisruptionSettings
     options: Options
+    commitments: Sequence[Commitment]
     now: datetime
     in_progress: Sequence[str]
     memory: Memory
@@ -73,6 +74,7 @@ def snapshot(*nodes: StateNode, **world: Unpack[DisruptionInputs]) -> Snapshot:
         capacity_buffers={
             f"{b.metadata.namespace}/{b.metadata.name}": b for b in world.get("buffers", ())
         },
+        commitments={each.metadata.name: each for each in world.get("commitments", ())},
         pod_templates={
             f"{t.metadata.namespace}/{t.metadata.name}": t for t in world.get("templates", ())
         },
@@ -149,6 +151,7 @@ def settings_of(world: DisruptionInputs) -> DisruptionSettings:
         options=world.get("options", given.planning.options),
         static=True,
         buffers=bool(world.get("buffers")),
+        commitments=bool(world.get("commitments")),
     )
     return replace(given, planning=planning)
 

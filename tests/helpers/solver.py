@@ -15,8 +15,8 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from helpers.builders import FACTS_F, RESERVATION_ID, fixture_types, node_pool
-from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
+from helpers.builders import FACTS_F, RESERVATION_ID, fixture_types, ledger_of, node_pool
+from karpenter.api.karpenter import Commitment, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node, NodeSpec, NodeStatus
 from karpenter.api.pods import Pod, TopologySpreadConstraint
@@ -46,6 +46,7 @@ class Setting(TypedDict, total=False):
     daemon_pods: Sequence[Pod]  # running ones, with the resources that admission gave them
     facts: ProviderFacts  # by default those of fixture F
     options: Options
+    commitments: Sequence[Commitment]
     namespaces: Mapping[str, Mapping[str, str]]  # name -> labels
     volumes: Mapping[str, PodVolumes]  # name of the pod -> its volumes
     node_volumes: Mapping[str, BoundVolumes]  # name of the machine -> what it attaches
@@ -242,13 +243,16 @@ def question(wanted: Iterable[Pod], **setting: Unpack[Setting]) -> Problem:
     own = setting.get("types_of", {})
     uids = {pod.metadata.name: pod.metadata.uid for pod in pods}
     options = setting.get("options", Options())
+    nodes = tuple(setting.get("nodes", ()))
+    pools = tuple(
+        PoolCatalogue(pool, tuple(own.get(pool.metadata.name, types)))
+        for pool in setting.get("pools", (node_pool(),))
+    )
     return Problem(
         pods=pods,
-        nodes=tuple(setting.get("nodes", ())),
-        pools=tuple(
-            PoolCatalogue(pool, tuple(own.get(pool.metadata.name, types)))
-            for pool in setting.get("pools", (node_pool(),))
-        ),
+        nodes=nodes,
+        pools=pools,
+        ledger=ledger_of(setting.get("commitments", ()), pools, nodes),
         facts=setting.get("facts", FACTS_F),
         options=options,
         daemons=tuple(

@@ -16,7 +16,7 @@ from helpers.random_clusters import Question, Recipe, recipes
 from helpers.solver import written
 from karpenter.checker.check import accounting_violations, check_plan
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
-from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
+from karpenter.scheduling.cheapest.market import Configuration, Draw, Market, Size, Work
 from karpenter.scheduling.problem import CostOptions, PackingMode
 from karpenter.scheduling.solve import solve
 
@@ -111,7 +111,14 @@ def markets(draw: st.DrawFn) -> Market:
         for _ in range(draw(st.integers(1, 4)))
     ]
     sizes.append(Size((9, 9, 9), 5.0, tuple(range(classes))))  # everyone finds a place
-    return Market(needs, demand, sizes)
+    limits = draw(st.sampled_from(((), (3.0,), (1.0, 5.0))))
+    for limit in range(len(limits)):
+        for _ in range(draw(st.integers(1, 2))):
+            room = (draw(st.integers(1, 9)), draw(st.integers(0, 9)), draw(st.integers(1, 5)))
+            users = tuple(sorted(draw(st.sets(st.integers(0, classes - 1), min_size=1))))
+            drawn = Draw(limit, draw(st.sampled_from((0.5, 1.0, 2.0))))
+            sizes.append(Size(room, draw(st.sampled_from((0.0, 0.05))), users, draw=drawn))
+    return Market(needs, demand, sizes, limits)
 
 
 @given(markets())
@@ -132,14 +139,18 @@ def test_no_packing_costs_less_than_the_bound(market: Market) -> None:
 
 def _serves(market: Market, bought: Sequence[tuple[Configuration, int]]) -> None:
     served = [0] * len(market.demand)
+    drawn = [0.0] * len(market.limits)
     for column, copies in bought:
         size = market.sizes[column.size]
+        if size.draw is not None:
+            drawn[size.draw.limit] += size.draw.amount * copies
         for resource, have in enumerate(size.room):
             assert sum(market.needs[u][resource] * n for u, n in column.pods) <= have
         for user, count in column.pods:
             assert user in size.users
             served[user] += count * copies
     assert served == list(market.demand)
+    assert all(used <= most for used, most in zip(drawn, market.limits, strict=True))
 
 
 def _least_cost(market: Market) -> float:
@@ -158,16 +169,18 @@ def _least_cost(market: Market) -> float:
         for size in market.sizes
     ]
     limited = [n for n, size in enumerate(market.sizes) if size.count is not None]
-    known: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+    known: dict[tuple[object, ...], float] = {}
 
-    def least(left: tuple[int, ...], spare: tuple[int, ...]) -> float:
+    def least(left: tuple[int, ...], spare: tuple[int, ...], limits: tuple[float, ...]) -> float:
         if not any(left):
             return 0.0
-        key = left, spare
+        key = left, spare, limits
         if key not in known:
             best = float("inf")
             for number, size in enumerate(market.sizes):
                 after = spare
+                if min(rest_of := _drawn(size, limits), default=0.0) < 0:
+                    continue
                 if number in limited:
                     place = limited.index(number)
                     if not spare[place]:
@@ -176,8 +189,16 @@ def _least_cost(market: Market) -> float:
                 for pods in fillings[number]:
                     rest = tuple(a - b for a, b in zip(left, pods, strict=True))
                     if min(rest) >= 0:
-                        best = min(best, size.price + least(rest, after))
+                        best = min(best, size.price + least(rest, after, rest_of))
             known[key] = best
         return known[key]
 
-    return least(tuple(market.demand), tuple(market.sizes[n].count or 0 for n in limited))
+    counts = tuple(market.sizes[n].count or 0 for n in limited)
+    return least(tuple(market.demand), counts, tuple(market.limits))
+
+
+def _drawn(size: Size, limits: tuple[float, ...]) -> tuple[float, ...]:
+    if size.draw is None:
+        return limits
+    limit, amount = size.draw
+    return (*limits[:limit], limits[limit] - amount, *limits[limit + 1 :])

@@ -81,6 +81,7 @@ KINDS: tuple[type[Resource], ...] = (
     karpenter.NodeClaimV1Beta1,
     karpenter.NodeOverlay,
     karpenter.CapacityBuffer,
+    karpenter.Commitment,
     ec2.EC2NodeClass,
     ec2.EC2NodeClassV1Beta1,
     kwok.KWOKNodeClass,

@@ -1,4 +1,4 @@
-"""Karpenter's own kinds: NodePool and NodeClaim (v1, v1beta1), NodeOverlay, CapacityBuffer.
+"""Karpenter's own kinds: NodePool, NodeClaim (v1, v1beta1), NodeOverlay, CapacityBuffer, Commitment.
 
 A field's default is what the API server would fill in for it, or None where it fills in nothing.
 Durations keep the text the user typed (``720h`` never becomes ``30d``).
@@ -255,3 +255,30 @@ class CapacityBuffer(Resource, frozen=True):
 
     spec: CapacityBufferSpec = CapacityBufferSpec()
     status: CapacityBufferStatus = CapacityBufferStatus()
+
+
+class CommitmentSpec(Model, frozen=True):
+    type: str = ""  # SavingsPlan or ReservedInstance
+    requirements: tuple[NodeRequirement, ...] = ()
+    hourly: str | None = None
+    instances: int | None = None
+    units: str | None = None
+    discount: str | None = None
+    rates: Mapping[str, str] = {}
+    share: str | None = None
+    expires: Time | None = None
+
+
+class CommitmentStatus(Model, frozen=True):
+    used_hourly: str | None = None
+    left_hourly: str | None = None
+    machines: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Commitment(Resource, frozen=True):
+    api_version: ClassVar[str] = "cost.karpenter.sh/v1alpha1"
+    namespaced: ClassVar[bool] = False
+
+    spec: CommitmentSpec = CommitmentSpec()
+    status: CommitmentStatus = CommitmentStatus()

@@ -46,6 +46,7 @@ from karpenter.controllers.observability.sync_watch import SyncWatch
 from karpenter.controllers.provisioning.batching import Batcher
 from karpenter.controllers.provisioning.binding import EarlyBinder
 from karpenter.controllers.provisioning.buffers import BufferController
+from karpenter.controllers.provisioning.commitments import CommitmentController
 from karpenter.controllers.provisioning.overlays import OverlayController
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.provisioner import Provisioner
@@ -122,6 +123,8 @@ def provisioning_controllers(context: Context, planned: PlannedPods) -> list[Run
         controllers.append(BufferController(context, batcher))
     if gates["NodeOverlay"]:
         controllers.append(OverlayController(context))
+    if gates["Commitments"]:
+        controllers.append(CommitmentController(context))
     if settings.early_binding:
         controllers.append(EarlyBinder(context, planned))
     return controllers

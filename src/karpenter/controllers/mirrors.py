@@ -53,6 +53,7 @@ _ROLES: Final[Mapping[type[Resource], str]] = {
     karpenter.NodeOverlay: "karpenter-node-overlay",
     karpenter.CapacityBuffer: "karpenter-capacity-buffer",
     PodTemplate: "karpenter-capacity-buffer",
+    karpenter.Commitment: "karpenter-commitment",
 }
 _CORE_ROLE: Final = "karpenter-core"
 # The values of the chart that bind these
@@ -61,6 +62,7 @@ _CHART_VALUES: Final[Mapping[str, str]] = {
     "karpenter-legacy-kinds": "rbac.legacyKinds",
     "karpenter-node-overlay": "settings.featureGates.nodeOverlay",
     "karpenter-capacity-buffer": "settings.featureGates.capacityBuffer",
+    "karpenter-commitment": "settings.featureGates.commitments",
     _CORE_ROLE: "rbac.create",
 }
 # Indexes that several controllers use
@@ -79,6 +81,8 @@ def kinds_to_follow(
         optional += (karpenter.NodeOverlay,)
     if gates["CapacityBuffer"]:
         optional += (karpenter.CapacityBuffer, PodTemplate)
+    if gates["Commitments"]:
+        optional += (karpenter.Commitment,)
     if not settings.ignore_dra_requests:
         optional += _DEVICES
     return (*_ALWAYS, *node_classes), optional

@@ -142,10 +142,3 @@ class Finding:
 def decision_of(replacements: tuple[PlannedClaim, ...]) -> Decision:
     """What a command with these replacements does."""
     return Decision.REPLACE if replacements else Decision.DELETE
-
-
-def saved_by(candidate: Candidate, replacements: tuple[PlannedClaim, ...]) -> float:
-    """What replacing a machine saves an hour; less than nothing when it costs more."""
-    return candidate.price - sum(
-        claim.launch.price for claim in replacements if claim.launch is not None
-    )

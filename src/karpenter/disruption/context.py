@@ -5,7 +5,7 @@ clock is read only for the deadline, between one step and the next: a pass may r
 long, and the caller cancels it that way.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -23,6 +23,7 @@ from karpenter.disruption.simulation import Simulation
 from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.overlays import apply_overlays
+from karpenter.scheduling.plan import PlannedClaim, machine_of
 from karpenter.scheduling.problem import CostOptions, PoolCatalogue
 from karpenter.scheduling.provisioning import Announcement, Catalogue, PassInputs, PassSettings
 from karpenter.state.nodes import StateNode, nomination_window
@@ -97,7 +98,7 @@ class DisruptionContext:
         self._compiler = compiler or Compiler()
         self._catalogue = catalogue
         self.ground: Final = PassInputs(
-            snapshot, catalogue, facts, settings.planning, self._compiler
+            snapshot, catalogue, facts, settings.planning, self._compiler, now=now
         )
         self.inspection: Final = Inspection(
             snapshot,
@@ -164,6 +165,31 @@ class DisruptionContext:
             for entry in found
             if entry.total and not entry.allowed
         ]
+
+    def savings(
+        self, candidates: Iterable[Candidate], claims: Iterable[PlannedClaim] = ()
+    ) -> float:
+        """By how much the bill falls when machines go and claims are launched in their place.
+
+        A machine that commitments pay saves nothing unless another one takes its coverage.
+        """
+        going, coming = tuple(candidates), tuple(claims)
+        listed = sum(candidate.price for candidate in going) - sum(
+            claim.launch.price for claim in coming if claim.launch is not None
+        )
+        return listed - self.lost_coverage(going, coming)
+
+    def lost_coverage(
+        self, candidates: Iterable[Candidate], claims: Iterable[PlannedClaim] = ()
+    ) -> float:
+        """How much less commitments pay when machines go and claims are launched."""
+        ledger = self.ground.ledger
+        if ledger is None:
+            return 0.0
+        after = ledger.balance({candidate.name for candidate in candidates})
+        for claim in claims:
+            after.take(machine_of(claim))
+        return ledger.covered - after.covered
 
     def simulation(
         self,

@@ -56,7 +56,7 @@ def _empty(command: Command, fresh: DisruptionContext) -> Validation:
     lost += tuple(name for name, problem in problems.items() if problem)
     if not within:
         return Validation(None, SCHEDULING, next(iter(problems.values())), lost)
-    return Validation(empty_command(within), lost=lost)
+    return Validation(empty_command(fresh, within), lost=lost)
 
 
 def _consolidation(command: Command, fresh: DisruptionContext) -> Validation:

@@ -70,6 +70,7 @@ _RARE: Final[frozenset[type[Resource]]] = frozenset(
         Provisioner,
         karpenter.NodeOverlay,
         karpenter.CapacityBuffer,
+        karpenter.Commitment,
         devices.DeviceClass,
         devices.ResourceClaim,
         devices.ResourceClaimTemplate,

@@ -153,12 +153,12 @@ class Question:
         options = replace(settings.options, cost=cost)
         disruption = replace(self.settings, planning=replace(settings, options=options))
         cheapest = replace(self, settings=disruption).provisioning().plan
-        is_better = cheapest.hourly_cost < made.plan.hourly_cost * (1 - _WORTH_SAYING)
+        is_better = cheapest.marginal_cost < made.plan.marginal_cost * (1 - _WORTH_SAYING)
         if cheapest.packing is None or cheapest.left_out > made.plan.left_out or not is_better:
             return made
         found = Alternative(
             cheapest.packing.candidate,
-            cheapest.hourly_cost,
+            cheapest.marginal_cost,
             cheapest.expected_cost,
             len(cheapest.claims),
         )

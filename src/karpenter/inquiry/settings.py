@@ -22,6 +22,7 @@ _GATED: Final = {
     "NodeOverlay": "NodeOverlays",
     "CapacityBuffer": "CapacityBuffers",
     "StaticCapacity": "NodePools with replicas",
+    "Commitments": "Commitments",
 }
 
 
@@ -123,6 +124,7 @@ def with_gates_for(
     used = {
         "NodeOverlay": bool(snapshot.node_overlays),
         "CapacityBuffer": bool(snapshot.capacity_buffers),
+        "Commitments": bool(snapshot.commitments),
         "StaticCapacity": any(p.spec.replicas is not None for p in snapshot.node_pools.values()),
     }
     gates = settings.feature_gates

@@ -35,7 +35,7 @@ class Planned:
     @property
     def hourly(self) -> float:
         """What carrying out the plan adds to the bill, in dollars an hour, as far as is known."""
-        new = self.made.plan.hourly_cost if self.made is not None else 0.0
+        new = self.made.plan.marginal_cost if self.made is not None else 0.0
         saved = sum(command.savings for command in self.commands)
         freed = sum(each.price or 0.0 for each in self.deleted)
         return new + self.static.hourly - saved - freed

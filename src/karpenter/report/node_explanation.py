@@ -27,6 +27,8 @@ from karpenter.disruption.commands import (
 )
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.consolidation import (
+    NO_SAVINGS,
+    PREPAID,
     Consolidation,
     unconsolidatable,
     without_place,
@@ -390,7 +392,7 @@ def _best_move(view: DisruptionContext, candidate: Candidate) -> Move:
     cost = sum(each.price for each in launches) if len(launches) == len(written) else None
     savings = None
     if candidate.known_price is not None and cost is not None:
-        savings = candidate.known_price - cost
+        savings = view.savings([candidate], written)
     is_estimate = candidate.is_estimate or rests_on_estimates(written)
     decision = decision_of(written)
     return Move(decision, placements, written, cost, savings, refusal, is_estimate, is_sure)
@@ -434,13 +436,15 @@ def _judged(
         return explanation, written, True
     if len(written) > 1:
         return f"it would take {len(written)} nodes to replace what it holds", written, True
-    cost = 0.0
+    cost, price = 0.0, view.savings([candidate])
+    if view.ground.ledger is not None and price <= NO_SAVINGS:
+        return PREPAID, written, True
     if answer.claims:
         (claim,) = answer.claims
         option = replacement(
             option_of(answer.template(claim), claim, view.facts),
             [candidate],
-            candidate.price,
+            price,
             spot_to_spot=view.settings.spot_to_spot,
         )
         if isinstance(option, Refused):
@@ -454,7 +458,7 @@ def _judged(
         decision_of(written),
         (candidate,),
         written,
-        savings=candidate.price - cost,
+        savings=candidate.price - cost - view.lost_coverage([candidate], written),
     )
     judged, _ = Consolidation(view, only=()).judged(command)
     return (judged.detail if isinstance(judged, Refused) else ""), written, True

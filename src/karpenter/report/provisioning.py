@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from karpenter.model.bodies import requirement_body, taint_body
+from karpenter.scheduling.commitments import Use
 from karpenter.scheduling.plan import (
     Alternative,
     Launch,
@@ -58,6 +59,7 @@ def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
         "static": [_static(pool) for pool in outcome.static],
         "events": [event_document(event) for event in outcome.events],
         "cost": _cost(outcome),
+        **_commitments(outcome.plan),
     }
 
 
@@ -65,7 +67,7 @@ def gap_of(plan: Plan) -> float | None:
     """By how much a plan costs more than its lower bound, as a part of it; None if not known."""
     if plan.lower_bound <= 0:
         return None
-    return max(0.0, plan.hourly_cost / plan.lower_bound - 1)
+    return max(0.0, plan.marginal_cost / plan.lower_bound - 1)
 
 
 def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
@@ -80,6 +82,9 @@ def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
         "isProvedOptimal": gap is not None and gap < _PROVED,
         **estimate_mark(plan.is_estimate),
     }
+    if plan.commitments:
+        found["marginalHourly"] = plan.marginal_cost
+        found["coveredHourly"] = plan.covered_cost
     if plan.packing is not None:
         found["packing"] = {
             "mode": plan.packing.mode.value,
@@ -95,6 +100,20 @@ def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
     if outcome.cheapest is not None:
         found["cheapest"] = alternative_document(outcome.cheapest)
     return found
+
+
+def _commitments(plan: Plan) -> dict[str, Any]:
+    return {"commitments": [_use(each) for each in plan.commitments]} if plan.commitments else {}
+
+
+def _use(use: Use) -> dict[str, Any]:
+    return {
+        "name": use.name,
+        "usedHourly": use.used,
+        "leftHourly": use.left,
+        "wastedHourly": use.wasted,
+        "machines": use.machines,
+    }
 
 
 def alternative_document(entry: Alternative) -> dict[str, Any]:
@@ -162,7 +181,15 @@ def launch_document(launch: Launch) -> dict[str, Any]:
         "capacityType": launch.capacity_type,
         "price": launch.price,
         **estimate_mark(launch.is_estimate),
+        **_coverage(launch),
     }
+
+
+def _coverage(launch: Launch) -> dict[str, Any]:
+    if not launch.covered_by:
+        return {}
+    parts = [{"commitment": each.commitment, "hourly": each.hourly} for each in launch.covered_by]
+    return {"coveredBy": parts}
 
 
 def unplaced_with_reasons(

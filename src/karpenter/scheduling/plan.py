@@ -4,7 +4,8 @@ Every pod of a problem is in exactly one of the lists. Pods and machines are giv
 a plan can be printed, compared and stored without the problem it came from.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -14,6 +15,7 @@ from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.nodes import Taint
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.commitments import Coverage, Ledger, Machine, Use
 from karpenter.scheduling.problem import PackingMode
 
 ABOUT: Final = "~"  # prefix of an estimated price
@@ -74,6 +76,12 @@ class Launch:
     capacity_type: str
     price: float
     is_estimate: bool = False  # the price is an estimate
+    covered_by: tuple[Coverage, ...] = ()  # the parts of the price that commitments pay
+
+    @property
+    def marginal_price(self) -> float:
+        """By how much it raises the bill."""
+        return max(0.0, self.price - math.fsum(each.hourly for each in self.covered_by))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,7 @@ class KeptFor(StrEnum):
     MINIMUM = "minimum"  # the pool requires so many types
     SLACK = "slack"  # it is nearly as cheap as the cheapest
     MIN_VALUES = "minValues"
+    COVERED = "covered"  # commitments pay for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +233,19 @@ class Plan:
     expectation: Callable[[], float] = field(default=float, compare=False, repr=False)
     packing: PackingOutcome | None = None  # None: Karpenter's order, with nothing to choose from
     ratios: tuple[RatioOutcome, ...] = ()  # of the pools that have a spot ratio
+    commitments: tuple[Use, ...] = ()  # those that count, each with how much of it is used
+
+    @property
+    def covered_cost(self) -> float:
+        """How much of the list prices of new nodes commitments pay, in dollars per hour."""
+        launches = (claim.launch for claim in self.claims if claim.launch is not None)
+        return math.fsum(each.hourly for launch in launches for each in launch.covered_by)
+
+    @property
+    def marginal_cost(self) -> float:
+        """By how much the new nodes raise the bill, in dollars per hour."""
+        covered = self.covered_cost
+        return max(0.0, self.hourly_cost - covered) if covered else self.hourly_cost
 
     @cached_property
     def bound(self) -> Bound:
@@ -269,6 +291,34 @@ class Plan:
     def is_estimate(self) -> bool:
         """Whether the cost rests on an estimated price."""
         return rests_on_estimates(self.claims)
+
+
+def with_coverage(
+    claims: Iterable[PlannedClaim], ledger: Ledger, without: Collection[str] = ()
+) -> tuple[tuple[PlannedClaim, ...], tuple[Use, ...]]:
+    """Claims with what commitments pay of each, in plan order, and how much of these is used.
+
+    ``without``: running machines that the plan removes.
+    """
+    balance = ledger.balance(without)
+    found = []
+    for claim in claims:
+        covered = balance.take(machine_of(claim))
+        launch = claim.launch
+        if covered and launch is not None:
+            found.append(replace(claim, launch=replace(launch, covered_by=covered)))
+        else:
+            found.append(claim)
+    return tuple(found), ledger.uses(balance)
+
+
+def machine_of(claim: PlannedClaim) -> Machine:
+    """A claim that is launched, as the ledger sees it."""
+    launch = claim.launch
+    if launch is None:
+        return Machine(claim.name, "", "", "", 0.0)
+    price = launch.price if math.isfinite(launch.price) else 0.0
+    return Machine(claim.name, launch.instance_type, launch.zone, launch.capacity_type, price)
 
 
 def rests_on_estimates(claims: Iterable[PlannedClaim]) -> bool:

@@ -9,6 +9,7 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model.requirements import Requirements
+from karpenter.scheduling.commitments import Ledger
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.inputs.daemons import Daemon
@@ -97,3 +98,4 @@ class Problem:
         default_factory=dict
     )  # pod uid -> constraints it gets because it states none
     devices: DeviceInputs = field(default_factory=DeviceInputs)
+    ledger: Ledger | None = None  # None: there are no commitments to count on

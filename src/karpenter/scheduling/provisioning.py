@@ -15,12 +15,19 @@ from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model.conditions import LAUNCHED, find, in_words
 from karpenter.scheduling.attempt import HasTime, always
+from karpenter.scheduling.commitments import Ledger, running_machines
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.effort import too_many_rules
 from karpenter.scheduling.compiled.templates import template_requirements
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.inputs.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
+from karpenter.scheduling.inputs.commitments import (
+    INVALID_COMMITMENT,
+    RefusedCommitment,
+    read_commitments,
+    unmatched,
+)
 from karpenter.scheduling.inputs.cost_annotations import (
     INVALID_COST_ANNOTATION,
     invalid_annotations,
@@ -63,6 +70,7 @@ class PassSettings:
     overlays: bool = False
     buffers: bool = False
     static: bool = False
+    commitments: bool = False
     deletion_cost_is_ours: bool = False  # written by Karpenter, so ignored in eviction costs
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
@@ -98,6 +106,7 @@ class ProvisioningPlan:
     buffers: tuple[BufferOutcome, ...] = ()
     static: tuple[StaticOutcome, ...] = ()
     refused_overlays: tuple[RefusedOverlay, ...] = ()
+    refused_commitments: tuple[RefusedCommitment, ...] = ()
     events: tuple[Announcement, ...] = ()
     waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
     why_unlaunched: tuple[str, ...] = ()  # messages of these claims' conditions, if any
@@ -122,7 +131,7 @@ def plan_provisioning(
     """Plan one pass over a cluster; the other arguments are those of ``solve``."""
     static = _static(snapshot, facts, settings, now=now)
     snapshot = with_going(snapshot, {name for outcome in static for name in outcome.delete})
-    ground = PassInputs(snapshot, catalogue, facts, settings, compiler)
+    ground = PassInputs(snapshot, catalogue, facts, settings, compiler, now=now)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
     pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
     outcome = ProvisioningPlan(
@@ -131,6 +140,7 @@ def plan_provisioning(
         ground.pools,
         static=static,
         refused_overlays=ground.refused_overlays,
+        refused_commitments=ground.refused_commitments,
         waiting_for=tuple(claim.metadata.name for claim in snapshot.unlaunched),
         why_unlaunched=tuple(
             f"{claim.metadata.name}: {in_words(found)}"
@@ -179,11 +189,14 @@ class PassInputs:
         facts: ProviderFacts,
         settings: PassSettings,
         compiler: Compiler | None = None,
+        *,
+        now: datetime,
     ) -> None:
         """Determine the inputs of a pass; nothing is planned yet.
 
         ``compiler`` caches overlaid catalogues from one pass to the next.
         """
+        compiler = compiler or Compiler()
         self._snapshot = snapshot
         self._facts = facts
         self._settings = settings
@@ -191,9 +204,12 @@ class PassInputs:
         self.pools: Final = sort_out_pools(
             snapshot.node_pools.values(), snapshot.node_classes, facts
         )
-        overlaid = _catalogues(snapshot, self.pools, catalogue, settings, compiler or Compiler())
+        overlaid = _catalogues(snapshot, self.pools, catalogue, settings, compiler)
         self.catalogues: Final = overlaid.pools
         self.refused_overlays: Final = overlaid.refused
+        ledger, refused = _ledger(snapshot, self.catalogues, settings, compiler, now)
+        self.ledger: Final = ledger
+        self.refused_commitments: Final = refused
         self.intake: Final = take_in(_candidates(snapshot), self._storage, facts)
         self.buffers: Final = _buffers(snapshot) if settings.buffers else ()
         self.virtual: Final = [pod for buffer in self.buffers for pod in buffer.pods]
@@ -235,6 +251,7 @@ class PassInputs:
             volumes=volumes.by_pod,
             node_volumes=node_volumes(snapshot.nodes, self.catalogues, self._storage),
             default_spread=default_spread(entering, settings.default_constraints, snapshot),
+            ledger=self.ledger,
             devices=DeviceInputs(
                 claims=tuple(snapshot.resource_claims.values()),
                 slices=tuple(snapshot.resource_slices.values()),
@@ -266,6 +283,43 @@ def _catalogues(
         return _Overlaid(tuple(listed), ())
     overlaid = compiler.overlaid(snapshot.node_overlays.values(), listed)
     return _Overlaid(overlaid.pools, overlaid.refused)
+
+
+def ledger_of(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    facts: ProviderFacts,
+    settings: PassSettings,
+    *,
+    now: datetime,
+) -> tuple[Ledger | None, tuple[RefusedCommitment, ...]]:
+    """The ledger of a cluster, and the commitments that are not counted on, or in part only."""
+    pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts)
+    compiler = Compiler()
+    overlaid = _catalogues(snapshot, pools, catalogue, settings, compiler)
+    return _ledger(snapshot, overlaid.pools, settings, compiler, now)
+
+
+def _ledger(
+    snapshot: Snapshot,
+    pools: Sequence[PoolCatalogue],
+    settings: PassSettings,
+    compiler: Compiler,
+    now: datetime,
+) -> tuple[Ledger | None, tuple[RefusedCommitment, ...]]:
+    """The commitments that can be counted on, with the machines that use them; None without any."""
+    if not settings.commitments or not snapshot.commitments:
+        return None, ()
+    terms, refused = read_commitments(snapshot.commitments.values(), now=now)
+    book = compiler.book(terms, [pool.instance_types for pool in pools])
+    said = (*refused, *unmatched(book))
+    if not terms:
+        return None, said
+    by_pool = {
+        pool.node_pool.metadata.name: {each.name: each for each in pool.instance_types}
+        for pool in pools
+    }
+    return Ledger(book, running_machines(snapshot.nodes, by_pool)), said
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +399,10 @@ def _announced(
         Announcement(f"NodePool/{pool.metadata.name}", SPOT_RATIO_IGNORED, said)
         for pool in outcome.pools.dynamic
         for said in ignored_ratio(pool, template_requirements(pool))
+    ]
+    events += [
+        Announcement(f"Commitment/{each.name}", INVALID_COMMITMENT, each.detail)
+        for each in outcome.refused_commitments
     ]
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
 

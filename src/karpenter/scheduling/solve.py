@@ -12,11 +12,20 @@ from karpenter.api.pods import Pod
 from karpenter.scheduling.attempt import Attempt, HasTime, always, pack
 from karpenter.scheduling.bound import FreeRoom, lower_bound
 from karpenter.scheduling.cheapest.pool_markets import wants_cheapest
+from karpenter.scheduling.commitments import Use
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.problem import CompileBudget, CompiledProblem
 from karpenter.scheduling.packing.packer import Packing
-from karpenter.scheduling.plan import Bound, Plan, PlannedClaim, Reason, Unplaced, Why
+from karpenter.scheduling.plan import (
+    Bound,
+    Plan,
+    PlannedClaim,
+    Reason,
+    Unplaced,
+    Why,
+    with_coverage,
+)
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons.pool_refusals import nothing_offered
 from karpenter.scheduling.result import ClaimWriter
@@ -24,6 +33,7 @@ from karpenter.scheduling.spot.pool_ratio import pin_claims, ratio_outcomes
 from karpenter.state.pods import key_of
 
 _MOST_STAGES: Final = 16  # stages of a class that are checked one by one
+_ROUNDED_UP: Final = 1 + 1e-9  # covers rounding errors of floats
 Witness = Callable[[CompiledProblem, "Attempt"], None]
 
 
@@ -65,8 +75,15 @@ def _cheapest(
     # Imported on demand: few clusters are packed by price, and the import slows a command's start
     from karpenter.scheduling.cheapest.candidates import choose
 
+    ledger = compiled.problem.ledger
     return choose(
-        compiled, attempt, plan, lambda made: _plan(compiled, made), has_time, insists=insists
+        compiled,
+        attempt,
+        plan,
+        lambda made: _plan(compiled, made),
+        has_time,
+        insists=insists,
+        balance=ledger.balance() if ledger is not None else None,
     )
 
 
@@ -115,8 +132,12 @@ def _plan(compiled: CompiledProblem, attempt: Attempt) -> Plan:
         detail = "; ".join(str(shortfall) for shortfall in planned)
         reason = Reason(template.name, Why.MIN_VALUES, detail)
         unplaced += [Unplaced(pod, (reason,)) for pod in pods]
+    uses: tuple[Use, ...] = ()
+    made = tuple(claims)
+    if problem.ledger is not None:
+        made, uses = with_coverage(made, problem.ledger)
     return Plan(
-        claims=tuple(claims),
+        claims=made,
         existing=_existing(compiled, packing, names),
         unplaced=tuple(sorted(unplaced, key=lambda entry: entry.pod)),
         deferred=tuple(sorted(names[p] for p in packing.deferred)),
@@ -124,6 +145,7 @@ def _plan(compiled: CompiledProblem, attempt: Attempt) -> Plan:
         costly=_costly(compiled),
         empty_pools=_empty_pools(compiled),
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
+        commitments=uses,
         least_cost=lambda: _least_cost(compiled, served),
         rough_least_cost=lambda: _rough_least_cost(compiled, served),
         expectation=lambda: _expected_cost(compiled, attempt),
@@ -144,7 +166,8 @@ def _costly(compiled: CompiledProblem) -> dict[str, str]:
 def _expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
     from karpenter.scheduling.cheapest.candidates import expected_cost
 
-    return expected_cost(compiled, attempt)
+    ledger = compiled.problem.ledger
+    return expected_cost(compiled, attempt, ledger.balance() if ledger is not None else None)
 
 
 def _least_cost(compiled: CompiledProblem, served: Sequence[int]) -> Bound:
@@ -162,7 +185,12 @@ def _least_cost(compiled: CompiledProblem, served: Sequence[int]) -> Bound:
 
 def _rough_least_cost(compiled: CompiledProblem, served: Sequence[int]) -> float:
     classes = Counter(compiled.class_of[position] for position in served)
-    return lower_bound(compiled.templates, classes, _undefined(compiled), free_room(compiled))
+    found = lower_bound(compiled.templates, classes, _undefined(compiled), free_room(compiled))
+    ledger = compiled.problem.ledger
+    if ledger is None or not found:
+        return found
+    # what is left of commitments pays at most so much of the list prices
+    return max(0.0, found - ledger.balance().worth * _ROUNDED_UP)
 
 
 def _undefined(compiled: CompiledProblem) -> frozenset[str]:

@@ -27,6 +27,7 @@ from karpenter.scheduling.attempt import (
     devices_for,
     pod_order,
 )
+from karpenter.scheduling.commitments import Balance
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
 from karpenter.scheduling.compiled.problem import CompiledProblem
@@ -198,7 +199,15 @@ class WhatIf:
             packing = self._replayed(positions, recipes, begin)
             pin(packing)
         else:
-            packing = self._packed(positions, begin, pin, by_price=by_price, has_time=has_time)
+            ledger = self._problem.ledger
+            packing = self._packed(
+                positions,
+                begin,
+                pin,
+                ledger.balance(names) if ledger and by_price else None,
+                by_price=by_price,
+                has_time=has_time,
+            )
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
         for number, placed in sorted(packing.on_nodes.items()):
@@ -215,6 +224,7 @@ class WhatIf:
         positions: Sequence[int],
         begin: Begin,
         pin: Callable[[Packing], None],
+        balance: Balance | None,
         *,
         by_price: bool,
         has_time: HasTime,
@@ -247,6 +257,7 @@ class WhatIf:
             order=positions,
             begin=begin,
             pin=pin,
+            balance=balance,
         )
         return chosen.packing
 

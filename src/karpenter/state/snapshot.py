@@ -20,6 +20,7 @@ from karpenter.api.devices import (
 )
 from karpenter.api.karpenter import (
     CapacityBuffer,
+    Commitment,
     NodeClaim,
     NodeClassReference,
     NodeOverlay,
@@ -71,6 +72,7 @@ class Snapshot:
     node_classes: Mapping[NodeClassReference, NodeClass] = field(default_factory=dict)
     node_overlays: Mapping[str, NodeOverlay] = field(default_factory=dict)
     capacity_buffers: Mapping[str, CapacityBuffer] = field(default_factory=dict)
+    commitments: Mapping[str, Commitment] = field(default_factory=dict)
 
     daemon_sets: Mapping[str, DaemonSet] = field(default_factory=dict)
     deployments: Mapping[str, Deployment] = field(default_factory=dict)

@@ -26,6 +26,12 @@ from helpers.builders.catalogues import (
     priced_type,
     reserved,
 )
+from helpers.builders.commitments import (
+    book_of,
+    ledger_of,
+    reserved_instances,
+    savings_plan,
+)
 from helpers.builders.machines import (
     NODE_CLASS,
     MachineOptions,
@@ -84,6 +90,7 @@ __all__ = [
     "Expressions",
     "MachineOptions",
     "PodOptions",
+    "book_of",
     "condition",
     "container",
     "csi_node",
@@ -94,6 +101,7 @@ __all__ = [
     "instance_type",
     "ladder",
     "launching_node",
+    "ledger_of",
     "managed_node",
     "min_values",
     "namespace",
@@ -114,6 +122,8 @@ __all__ = [
     "pvc",
     "replica_set",
     "reserved",
+    "reserved_instances",
+    "savings_plan",
     "selector",
     "service",
     "spread",

@@ -27,6 +27,7 @@ autoscaling.x-k8s.io/v1beta1 CapacityBuffer
 batch/v1 CronJob
 batch/v1 Job
 coordination.k8s.io/v1 Lease
+cost.karpenter.sh/v1alpha1 Commitment
 karpenter.k8s.aws/v1 EC2NodeClass
 karpenter.k8s.aws/v1alpha1 AWSNodeTemplate
 karpenter.k8s.aws/v1beta1 EC2NodeClass

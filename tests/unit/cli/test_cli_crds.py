@@ -10,6 +10,7 @@ from helpers.commands import run
 
 CURRENT = [
     "capacitybuffers.autoscaling.x-k8s.io",
+    "commitments.cost.karpenter.sh",
     "ec2nodeclasses.karpenter.k8s.aws",
     "kwoknodeclasses.karpenter.kwok.sh",
     "nodeclaims.karpenter.sh",
@@ -66,7 +67,7 @@ def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:
 
     assert (2, "") == (ran.code, ran.out)
     known = (
-        "AWSNodeTemplate, CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, "
+        "AWSNodeTemplate, CapacityBuffer, Commitment, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, "
         "NodePool, Provisioner"
     )
     expected = f'error: no kind "nodepol": did you mean NodePool? the kinds are {known}'

@@ -21,6 +21,7 @@ def test_there_are_examples() -> None:
     assert {
         "aws-plan",
         "cheapest",
+        "commitments",
         "disruption",
         "legacy",
         "migrate",

@@ -112,7 +112,8 @@ def _add_place(tree: Tree, pod: str, place: Place, pools: Sequence[PoolVerdict])
 
 def _offer(launch: Launch) -> str:
     price = hour_and_month(launch.price, is_estimate=launch.is_estimate)
-    return f"{way(launch)} at {price}"
+    paid = ", ".join(each.commitment for each in launch.covered_by)
+    return f"{way(launch)} at {price}" + (f", covered by {paid}" if paid else "")
 
 
 def _add_pools(tree: Tree, explanation: PodExplanation) -> None:

@@ -15,6 +15,7 @@ _BECAUSE = {
     KeptFor.MINIMUM: "for the minimum",
     KeptFor.SLACK: "nearly as cheap",
     KeptFor.MIN_VALUES: "for minValues",
+    KeptFor.COVERED: "paid by commitments",
 }
 
 

@@ -45,6 +45,7 @@ _FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # pools meant f
 _LEGEND = f"{TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
 _SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 16, 9, 7
 _NO_STATIC_NODES = StaticNodes()
+_CENT = 0.005  # dollars per hour; smaller amounts are not worth a line
 _ROUGH = 0.1  # larger gaps are shown without decimals
 _WORTH_SAYING = 0.005  # smallest difference that is shown, as a share of the cost
 
@@ -70,6 +71,7 @@ def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
     if plan.claims:
         cost = total_cost(plan.hourly_cost, is_estimate=plan.is_estimate)
         yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
+        yield from _covered(plan)
         yield words(_gap(plan), QUIET)
         yield from _packed(outcome)
         yield from _ratios(outcome)
@@ -122,11 +124,31 @@ def _nothing_to_create(outcome: ProvisioningPlan) -> str:
     return "No node to create"
 
 
+def _covered(plan: Plan) -> Parts:
+    """What commitments pay of new nodes, and what of them stays unused."""
+    paid: dict[str, float] = {}
+    for claim in plan.claims:
+        for each in claim.launch.covered_by if claim.launch is not None else ():
+            paid[each.commitment] = paid.get(each.commitment, 0.0) + each.hourly
+    for use in plan.commitments:
+        said = []
+        if use.name in paid:
+            covered = per_hour(paid[use.name], is_estimate=plan.is_estimate)
+            said.append(f"{covered} of it is covered by {use.name}")
+        if use.wasted >= _CENT:
+            said.append(f"{per_hour(use.wasted, is_estimate=False)} of {use.name} stays unused")
+        if said:
+            yield words("; ".join(said), GOOD if use.name in paid else WAITING)
+    if paid:
+        rise = per_hour(plan.marginal_cost, is_estimate=plan.is_estimate)
+        yield words(f"The bill rises by {rise} per hour")
+
+
 def _gap(plan: Plan) -> str:
     bound = plan.lower_bound
     if bound <= 0:
         return "How cheap it could be at best is not known"
-    gap = max(0.0, plan.hourly_cost / bound - 1)
+    gap = max(0.0, plan.marginal_cost / bound - 1)
     least = per_hour(bound, is_estimate=plan.is_estimate)
     told = f"{gap:.1%}" if gap < _ROUGH else f"{gap:.0%}"
     return f"No plan for them can cost less than {least} per hour: a gap of {told}"
@@ -137,12 +159,12 @@ def _packed(outcome: ProvisioningPlan) -> Parts:
     plan, cheapest = outcome.plan, outcome.cheapest
     if cheapest is not None:
         cost = per_hour(cheapest.hourly, is_estimate=plan.is_estimate)
-        less = 1 - cheapest.hourly / plan.hourly_cost
+        less = 1 - cheapest.hourly / plan.marginal_cost
         yield words(f"PACKING=cheapest would cost {cost} per hour, {less:.0%} less", GOOD)
     if plan.packing is None:
         return
     base = plan.packing.alternatives[0]
-    if base.hourly > plan.hourly_cost * (1 + _WORTH_SAYING):
+    if base.hourly > plan.marginal_cost * (1 + _WORTH_SAYING):
         theirs = per_hour(base.hourly, is_estimate=plan.is_estimate)
         nodes = counted(base.nodes, "node")
         yield words(f"Karpenter's order would cost {theirs} per hour on {nodes}", QUIET)
@@ -359,6 +381,7 @@ def _unusable(outcome: ProvisioningPlan) -> Parts:
     said = [(f"NodePool {r.node_pool}", r.detail) for r in outcome.pools.excluded]
     said += [(f"NodePool {r.node_pool}", r.detail) for r in outcome.plan.empty_pools]
     said += [(f"NodeOverlay {each.name}", each.detail) for each in outcome.refused_overlays]
+    said += [(f"Commitment {each.name}", each.detail) for each in outcome.refused_commitments]
     alike: dict[str, list[str]] = {}
     for name, detail in said:
         alike.setdefault(detail, []).append(name)

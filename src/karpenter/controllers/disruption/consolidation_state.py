@@ -8,7 +8,7 @@ prices and sold-out capacity change without an event.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from karpenter.api.karpenter import CapacityBuffer, NodeClaim, NodeOverlay, NodePool
+from karpenter.api.karpenter import CapacityBuffer, Commitment, NodeClaim, NodeOverlay, NodePool
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
@@ -18,7 +18,7 @@ from karpenter.model import labels
 from karpenter.model.conditions import CONSOLIDATABLE, INITIALIZED, is_true
 from karpenter.state.pods import is_active
 
-_Specified: TypeAlias = NodePool | NodeOverlay | CapacityBuffer
+_Specified: TypeAlias = NodePool | NodeOverlay | CapacityBuffer | Commitment
 
 _LONGEST: Final = 300.0
 
@@ -37,6 +37,7 @@ class Changes:
             context.mirror(NodePool).on_change(self._spec),
             context.mirror(NodeOverlay).on_change(self._spec),
             context.mirror(CapacityBuffer).on_change(self._spec),
+            context.mirror(Commitment).on_change(self._spec),
             context.mirror(PodDisruptionBudget).on_change(self._pdb),
         ]
 

@@ -28,7 +28,7 @@ def score_of(view: DisruptionContext, pool: str, command: Command) -> Score:
 
 def best_score(view: DisruptionContext, candidate: Candidate) -> Score:
     """The highest possible score of removing one machine: all of its price is saved."""
-    return _score(view, candidate.pool, [candidate], candidate.price)
+    return _score(view, candidate.pool, [candidate], view.savings([candidate]))
 
 
 def score(savings: float, disruption: float, pool_cost: float, pool_disruption: float) -> float:

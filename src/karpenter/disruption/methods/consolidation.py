@@ -29,12 +29,15 @@ from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
 from karpenter.disruption.spot_ratio import worsened_ratio
 from karpenter.model import durations, labels
 from karpenter.model.conditions import CONSOLIDATABLE
+from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.spot.pool_ratio import effective_ratio
 from karpenter.state.pods import key_of
 
 WHEN_EMPTY: Final = "WhenEmpty"
 POLICIES: Final = frozenset({WHEN_EMPTY, "WhenEmptyOrUnderutilized", BALANCED})
 _PODS_NAMED: Final = 3
+NO_SAVINGS: Final = 1e-9  # dollars per hour; sums of prices in another order differ by rounding
+PREPAID: Final = "commitments pay for it, and no other machine would use them, so it saves nothing"
 
 
 def unconsolidatable(candidate: Candidate, view: DisruptionContext) -> Blocked | None:
@@ -121,17 +124,31 @@ class Consolidation:
         self.view: Final = view
         self.verdicts: Final[dict[str, Blocked]] = {}
         self.candidates: Final[list[Candidate]] = []
+        self._alone: dict[str, float] = {}  # machine -> what the bill falls without it
         for candidate in view.candidates(Kind.GRACEFUL):
             if only is not None and candidate.name not in only:
                 continue
-            verdict = unconsolidatable(candidate, view)
+            verdict = unconsolidatable(candidate, view) or self._prepaid(candidate)
             if verdict is None:
                 self.candidates.append(candidate)
             else:
                 self.verdicts[candidate.name] = verdict
         # by savings per disruption cost, descending
-        self.candidates.sort(key=lambda candidate: (-candidate.ratio, candidate.name))
+        self.candidates.sort(key=lambda candidate: (-self._ratio(candidate), candidate.name))
         self._simulation: Simulation = view.simulation(self.candidates)
+
+    def _prepaid(self, candidate: Candidate) -> Blocked | None:
+        """A machine that saves nothing because commitments pay for it, and none other needs them."""
+        if self.view.ground.ledger is None or not candidate.known_price:
+            return None
+        self._alone[candidate.name] = saved = self.view.savings([candidate])
+        if saved > NO_SAVINGS:
+            return None
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, PREPAID, has_event=False)
+
+    def _ratio(self, candidate: Candidate) -> float:
+        saved = self._alone.get(candidate.name)
+        return candidate.ratio if saved is None else saved / candidate.cost
 
     def simulated(self, candidates: Sequence[Candidate]) -> Answer | Refused:
         """Where pods would be placed without these machines, or why they cannot all be."""
@@ -173,8 +190,10 @@ class Consolidation:
     ) -> Command | Refused:
         if isinstance(answer, Refused):
             return answer
-        price = sum(candidate.price for candidate in candidates)
+        price = self.view.savings(candidates)
         chosen = tuple(candidates)
+        if self.view.ground.ledger is not None and price <= NO_SAVINGS:
+            return Refused(PREPAID, is_silent=True)
         found = Command(
             method,
             UNDERUTILIZED,
@@ -202,8 +221,15 @@ class Consolidation:
             found,
             decision=Decision.REPLACE,
             replacements=(written,),
-            savings=price - option.cheapest,
+            savings=self.savings(chosen, option, written),
         )
+
+    def savings(
+        self, candidates: Sequence[Candidate], option: Option, written: PlannedClaim
+    ) -> float:
+        """By how much the bill falls when a replacement is launched at its lowest price."""
+        listed = sum(candidate.price for candidate in candidates) - option.cheapest
+        return listed - self.view.lost_coverage(candidates, [written])
 
     def judged(self, command: Command) -> tuple[Command | Refused, tuple[Score, ...]]:
         """A command with its score, or refused by a pool whose score threshold it misses."""
@@ -236,10 +262,33 @@ class Consolidation:
             if isinstance(kept, Refused):
                 return kept
             option = kept
+        covered = self._covered(option, candidates, price)
+        if covered is not None:
+            return covered
         found = replacement(option, candidates, price, spot_to_spot=self.view.settings.spot_to_spot)
         if returns and isinstance(found, Refused):
             return Refused(f"{returns[0].in_words()}; until then {found.detail}", is_silent=True)
         return found
+
+    def _covered(
+        self, option: Option, candidates: Sequence[Candidate], price: float
+    ) -> Option | None:
+        """The replacement as a machine that commitments pay, where that is cheaper."""
+        ledger = self.view.ground.ledger
+        if ledger is None or option.claim.bookings:
+            return None
+        # Imported on demand: few clusters have commitments
+        from karpenter.scheduling.cheapest.coverage import Coverage, CoveredOfferings
+
+        balance = ledger.balance({candidate.name for candidate in candidates})
+        coverage = Coverage(ledger.book, balance, CoveredOfferings(ledger.book))
+        option_price = min(price, option.cheapest)
+        settled = coverage.steered(option.template, option.claim, option_price)
+        if settled is None or settled.kept is None or settled.shape is None:
+            return None
+        bits = settled.kept.bits
+        pinned = option.with_offerings(settled.shape, bits)
+        return pinned if option.template.universe.cheapest(bits) is not None else None
 
 
 def _placed(simulation: Simulation, candidates: Sequence[Candidate]) -> Answer | Refused:

@@ -16,7 +16,6 @@ from karpenter.disruption.commands import (
     Decision,
     Finding,
     decision_of,
-    saved_by,
 )
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.consolidation import not_all_placed, without_place
@@ -87,7 +86,7 @@ def _replaced(
                 (candidate,),
                 replacements,
                 answer.outcome.existing,
-                saved_by(candidate, replacements),
+                view.savings([candidate], replacements),
             )
             problem = worsened_ratio(view, command)
             return kept_by_ratio(candidate, problem) if problem else command

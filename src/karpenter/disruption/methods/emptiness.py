@@ -28,7 +28,7 @@ def find_empty(view: DisruptionContext) -> Finding:
             chosen.append(candidate)
     return Finding(
         EMPTY,
-        (empty_command(chosen),) if chosen else (),
+        (empty_command(view, chosen),) if chosen else (),
         eligible=len(eligible),
         verdicts=verdicts,
         events=tuple(view.closed_budgets(budgets.EMPTY)) if eligible else (),
@@ -52,9 +52,9 @@ def empty_candidates(view: DisruptionContext) -> tuple[list[Candidate], dict[str
     return eligible, verdicts
 
 
-def empty_command(candidates: list[Candidate]) -> Command:
+def empty_command(view: DisruptionContext, candidates: list[Candidate]) -> Command:
     """Delete machines without pods to move."""
-    savings = sum(candidate.price for candidate in candidates)
+    savings = view.savings(candidates)
     return Command(EMPTY, budgets.EMPTY, Decision.DELETE, tuple(candidates), savings=savings)
 
 

@@ -38,7 +38,7 @@ def forced_commands(
     for outcome in plan_static(pools, left, now=view.now, deletion_cost_is_ours=ours):
         for name in outcome.delete:
             command = _forced_out(view, by_name[name], commands.STATIC, budgets.UNDERUTILIZED)
-            yield replace(command, savings=command.candidates[0].price)
+            yield replace(command, savings=view.savings(command.candidates))
 
 
 def ended_machines(

@@ -24,7 +24,6 @@ from karpenter.disruption.commands import (
     Decision,
     Finding,
     decision_of,
-    saved_by,
 )
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.drift import no_replacement
@@ -222,7 +221,7 @@ def _dynamic(
             _command(patient, decision_of(replacements)),
             replacements=replacements,
             placements=answer.outcome.existing,
-            savings=saved_by(candidate, replacements),
+            savings=view.savings([candidate], replacements),
         )
     credit = credit_for(candidate, view.facts)
     if answer.stranded and view.settings.terminate_first_repair and credit:
@@ -257,7 +256,7 @@ def _static(view: DisruptionContext, patient: UnhealthyMachine) -> Command | Blo
     return replace(
         _command(patient, Decision.REPLACE),
         replacements=replacements,
-        savings=saved_by(candidate, replacements),
+        savings=view.savings([candidate], replacements),
     )
 
 

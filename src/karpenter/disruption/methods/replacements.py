@@ -64,6 +64,11 @@ class Option:
         offering = self.template.universe.cheapest(self.wanted)
         return comparable_price(offering.price) if offering else float("inf")
 
+    def with_offerings(self, shape: Shape, bits: int) -> "Option":
+        """The same claim with another shape, and some of its offerings."""
+        claim = _copy(self.claim, shape, bits)
+        return Option(self.template, claim, shape.requirements, bits)
+
     @property
     def may_be_spot(self) -> bool:
         """Whether its requirements allow spot."""

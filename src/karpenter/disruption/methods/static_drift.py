@@ -12,7 +12,6 @@ from karpenter.disruption.commands import (
     Command,
     Decision,
     Finding,
-    saved_by,
 )
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.methods.drift import drifted
@@ -106,7 +105,7 @@ def _replaced(view: DisruptionContext, candidate: Candidate) -> Command:
         Decision.REPLACE,
         (candidate,),
         replacements,
-        savings=saved_by(candidate, replacements),
+        savings=view.savings([candidate], replacements),
     )
 
 

@@ -36,7 +36,8 @@ def savings_of(
     before = sum(candidate.price for candidate in candidates)
     expected = math.fsum(_expected(view, answer, *each) for each in made)
     worst = math.fsum(ceiling_of(planned) for _, planned in made)
-    return Savings(before - expected, before - worst)
+    lost = view.lost_coverage(candidates, [planned for _, planned in made])
+    return Savings(before - expected - lost, before - worst - lost)
 
 
 def ceiling_of(planned: PlannedClaim) -> float:

@@ -12,6 +12,7 @@ list price nor its expected price is higher. Of the admissible ones the cheapest
 expected prices and with the fixed cost per node; Karpenter's own wins a tie.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,7 @@ from typing import Final, TypeAlias
 from karpenter.scheduling.attempt import Attempt, Begin, Beginning, HasTime, pod_order
 from karpenter.scheduling.attempt import begin as begin_attempt
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
+from karpenter.scheduling.cheapest.coverage import Coverage, Settled, coverage_of
 from karpenter.scheduling.cheapest.market import Configuration, Market, Solution, Work
 from karpenter.scheduling.cheapest.narrowing import Narrowed, expected_price, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
@@ -31,6 +33,7 @@ from karpenter.scheduling.cheapest.pool_markets import (
 )
 from karpenter.scheduling.cheapest.purchases import DualsOfPods, dual_prices, purchases
 from karpenter.scheduling.cheapest.topping_up import TopUps
+from karpenter.scheduling.commitments import Balance
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.inputs.cost_annotations import pool_cost
@@ -67,6 +70,7 @@ class _Found:
     attempt: Attempt
     plan: Plan
     expected: float
+    hourly: float
     refused: str = ""
     duals: DualsOfPods = field(default_factory=dict)
 
@@ -90,8 +94,11 @@ def choose(
     order: Sequence[int] | None = None,
     begin: Begin | None = None,
     pin: Callable[[Packing], None] | None = None,
+    balance: Balance | None = None,
 ) -> tuple[Attempt, Plan]:
     """The cheapest admissible packing, with its plan.
+
+    Where there are commitments, prices are marginal ones: by how much a machine raises the bill.
 
     Args:
         attempt: the packing in Karpenter's order, with its ``plan``.
@@ -100,22 +107,26 @@ def choose(
         order: the pods to place, in Karpenter's order; all pods of the problem by default.
         begin: prepares an attempt; on the cluster as it is by default.
         pin: keeps claims off spot beyond the pools' ratios; by default those of provisioning.
+        balance: what machines that run leave of commitments.
     """
     search = _Search()
-    base = _Found(Candidate.KARPENTER, attempt, plan, expected_cost(compiled, attempt))
+    coverage = coverage_of(compiled, balance)
+    base = _found(compiled, Candidate.KARPENTER, attempt, plan, coverage)
     found = [base]
     if order is None:
         order = pod_order(compiled.problem.pods, compiled.class_of)
     if _is_worth_it(compiled, base):
         start = begin or partial(begin_attempt, compiled)
-        drafts = partial(_Draft, compiled, base.attempt, order, has_time, start, insists=insists)
+        drafts = partial(
+            _Draft, compiled, base.attempt, order, has_time, start, coverage, insists=insists
+        )
         for candidate, draft in _made(compiled, drafts, search, has_time):
             made = draft.finished()
             if pin is None:
                 pin_claims(compiled, made.packing.claims)
             else:
                 pin(made.packing)
-            entry = _Found(candidate, made, write(made), expected_cost(compiled, made))
+            entry = _found(compiled, candidate, made, write(made), coverage)
             entry.duals = draft.duals
             entry.refused = _refusal(base, entry)
             found.append(entry)
@@ -124,7 +135,7 @@ def choose(
     for entry in admissible:
         if entry.objective(compiled) * _SAME < chosen.objective(compiled):
             chosen = entry
-    kept = narrow(compiled, chosen.attempt)
+    kept = narrow(compiled, chosen.attempt, coverage)
     narrower = write(chosen.attempt)
     outcome = PackingOutcome(
         mode=PackingMode.CHEAPEST,
@@ -132,7 +143,7 @@ def choose(
         solver=search.solver,
         is_cut=search.is_cut,
         alternatives=tuple(
-            Alternative(e.candidate, e.plan.hourly_cost, e.expected, len(e.plan.claims), e.refused)
+            Alternative(e.candidate, e.hourly, e.expected, len(e.plan.claims), e.refused)
             for e in found
         ),
         failures=tuple(search.failures),
@@ -141,8 +152,16 @@ def choose(
     return chosen.attempt, narrower.with_packing(outcome)
 
 
-def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
-    """The expected cost of a packing's claims per hour: spot may launch above its lowest price."""
+def expected_cost(
+    compiled: CompiledProblem, attempt: Attempt, balance: Balance | None = None
+) -> float:
+    """The expected cost of a packing's claims per hour: spot may launch above its lowest price.
+
+    ``balance``: what machines that run leave of commitments, which pay for on-demand machines.
+    """
+    coverage = coverage_of(compiled, balance)
+    if coverage is not None:
+        return math.fsum(each.expected for _, each in _settled(compiled, attempt, coverage))
     facts, settings = compiled.problem.facts, compiled.problem.options.cost
     total = 0.0
     for claim in attempt.packing.claims:
@@ -152,12 +171,54 @@ def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
     return total
 
 
-def narrow(compiled: CompiledProblem, attempt: Attempt) -> dict[int, Narrowed | None]:
+def _found(
+    compiled: CompiledProblem,
+    candidate: Candidate,
+    attempt: Attempt,
+    plan: Plan,
+    coverage: Coverage | None,
+) -> _Found:
+    if coverage is None:
+        expected = expected_cost(compiled, attempt)
+        return _Found(candidate, attempt, plan, expected, plan.hourly_cost)
+    settled = _settled(compiled, attempt, coverage)
+    expected = math.fsum(each.expected for _, each in settled)
+    return _Found(candidate, attempt, plan, expected, math.fsum(each.hourly for _, each in settled))
+
+
+def _settled(
+    compiled: CompiledProblem, attempt: Attempt, coverage: Coverage
+) -> list[tuple[OpenClaim, Settled]]:
+    """What each claim costs beyond commitments, in plan order."""
+    fresh = coverage.afresh()
+    return [
+        (claim, fresh.settle(compiled, claim, is_free=_is_all_free(compiled, claim)))
+        for claim in attempt.packing.claims
+    ]
+
+
+def _is_all_free(compiled: CompiledProblem, claim: OpenClaim) -> bool:
+    return all(is_free(compiled.class_of[position]) for position in claim.members)
+
+
+def narrow(
+    compiled: CompiledProblem, attempt: Attempt, coverage: Coverage | None = None
+) -> dict[int, Narrowed | None]:
     """Narrow each claim of a pool that is packed by price, and set its price ceiling.
 
     Returns what each of these claims keeps, by its index; None for one that stays as it is.
     """
     found: dict[int, Narrowed | None] = {}
+    if coverage is not None:
+        for claim, settled in _settled(compiled, attempt, coverage):
+            if not settled.is_by_price:
+                continue
+            found[claim.index] = settled.kept
+            if settled.shape is not None:
+                claim.shape = settled.shape
+            if settled.kept is not None:
+                claim.bits, claim.ceiling = settled.kept.bits, settled.kept.ceiling
+        return found
     settings = compiled.problem.options.cost
     for claim in attempt.packing.claims:
         template = compiled.templates[claim.template]
@@ -189,7 +250,7 @@ def _refusal(base: _Found, entry: _Found) -> str:
     if entry.plan.spot_excess > base.plan.spot_excess + _TINY:
         return "exceeds a spot ratio by more"
     if entry.plan.names_left_out == base.plan.names_left_out:
-        if entry.plan.hourly_cost > base.plan.hourly_cost * _SAME:
+        if entry.hourly > base.hourly * _SAME:
             return "costs more"
         if entry.expected > base.expected * _SAME:
             return "is expected to cost more"
@@ -248,10 +309,12 @@ class _Draft:
         order: Sequence[int],
         has_time: HasTime,
         begin: Begin,
+        coverage: Coverage | None,
         *,
         insists: bool,
     ) -> None:
         self._compiled = compiled
+        self._coverage = coverage.afresh() if coverage is not None else None
         self._has_time = has_time
         self._rank = {position: number for number, position in enumerate(order)}
         machines = (1 << len(compiled.nodes.targets)) - 1
@@ -266,6 +329,8 @@ class _Draft:
         self._left = packer.take_back()
         self._top_up_work = Work(_TOP_UP_SECONDS, has_time)
         self.duals: dict[int, DualPrices] = {}  # of pods that were placed by price
+        for claim in packer.claims if self._coverage is not None else ():
+            self._settle(claim)
 
     def finished(self) -> Attempt:
         """Place what is left in Karpenter's order, on any claim there is."""
@@ -301,13 +366,15 @@ class _Draft:
 
     def _bought(self, pool: PoolMarket, chooser: _Chooser, *, with_choice: bool) -> bool:
         pool = pool.with_pods()
-        market = pool.market(with_choice=with_choice)
-        held = {user for most in market.most for user in most}
+        market = pool.market(with_choice=with_choice, coverage=self._coverage)
+        # What commitments cover is limited, and may hold a class that nothing else holds
+        sizes = zip(market.sizes, market.most, strict=True)
+        held = {user for size, most in sizes if size.is_unlimited for user in most}
         if len(held) < len(pool.classes):  # no price is known of what would hold the others
             others = [e for user, e in enumerate(pool.classes) if user not in held]
             self._left += [position for entry in others for position in entry.pods]
             pool = replace(pool, classes=[pool.classes[user] for user in sorted(held)])
-            market = pool.market(with_choice=with_choice)
+            market = pool.market(with_choice=with_choice, coverage=self._coverage)
         if not pool.classes:
             return True
         rates = fluid.class_rates(market)
@@ -336,12 +403,25 @@ class _Draft:
 
         def keep(claim: OpenClaim) -> int:
             kept = narrowed(pool.template, claim, pool.cost)
-            return claim.bits if kept is None else kept.bits
+            bits = claim.bits if kept is None else kept.bits
+            steered = self._settle(claim)
+            # It may still become either: other claims may come before it in the plan
+            return bits if steered is None else bits | steered
 
         refused = self._beginning.packer.buy(pool.template, members, keep)
         for position in refused:
             del self.duals[position]  # it is placed in Karpenter's order instead
         self._left += refused
+
+    def _settle(self, claim: OpenClaim) -> int | None:
+        """Take a claim's part of commitments; return the offerings it would be steered to."""
+        if self._coverage is None:
+            return None
+        settled = self._coverage.settle(
+            self._compiled, claim, is_free=_is_all_free(self._compiled, claim)
+        )
+        is_steered = settled.shape is not None and settled.kept is not None
+        return settled.kept.bits if is_steered and settled.kept is not None else None
 
     def _top_up(self, pool: PoolMarket) -> None:
         """Add free pods to claims that others opened, where that is cheaper than a new claim."""

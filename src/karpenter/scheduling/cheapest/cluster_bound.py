@@ -1,7 +1,8 @@
 """The least that any plan for a cluster's pods can cost, from the configuration program.
 
 Everything but prices, room, labels and taints is relaxed, so the bound holds whatever a plan does
-about spreads, pool weights, limits or preferences. Each machine that exists is a size with a price
+about spreads, pool weights, limits or preferences. What commitments cover is a size without a price
+that draws on what they leave. Each machine that exists is a size with a price
 of zero and a count of one; machines that are nearly alike are merged, each with the most room that
 any of them has.
 """
@@ -15,6 +16,7 @@ from typing import Final, Literal
 from karpenter.model.resources import CPU
 from karpenter.scheduling.bound import FreeRoom, Masks, Pools, markets_of, offering_masks
 from karpenter.scheduling.cheapest import configurations, fluid
+from karpenter.scheduling.cheapest.coverage import Coverage, coverage_of
 from karpenter.scheduling.cheapest.market import Market, Size, Work, without_dominated
 from karpenter.scheduling.compiled.offerings import partition
 from karpenter.scheduling.compiled.pod_classes import PodClass
@@ -22,6 +24,7 @@ from karpenter.scheduling.compiled.problem import CompiledProblem
 
 _MOST_PAIRS: Final = 60_000  # of a class and a size; beyond that the program is too large
 _MOST_CLASSES: Final = 400
+_ROUNDED_UP: Final = 1 + 1e-9  # covers rounding errors of floats
 _DIGITS: Final = 2  # that are kept of the free room of machines
 
 
@@ -59,7 +62,7 @@ def configuration_bound(
     crowd = _crowd(compiled, served, well_known, room)
     if not crowd.classes or not crowd.is_small:
         return None
-    market = crowd.market
+    market = crowd.with_coverage(compiled)
     if market.pairs > _MOST_PAIRS or len(_held(market)) < len(crowd.classes):
         return None  # of a class that fits on no size that can be bought the dual is unbounded
     work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
@@ -102,6 +105,9 @@ def proof_of(
         if sharper[0] > hourly:
             (hourly, shares), method = sharper, "configurations"
     share_of = dict(zip(crowd.classes, shares, strict=True))
+    ledger = compiled.problem.ledger
+    if ledger is not None:  # commitments pay at most so much of the list prices
+        hourly = max(0.0, hourly - ledger.worth * _ROUNDED_UP)
     found = {kind: share_of[entry] for kind, entry in crowd.class_of.items() if entry in share_of}
     return Proof(hourly, found, method)
 
@@ -124,11 +130,23 @@ class _Crowd:
     @property
     def market(self) -> Market:
         """The market of these classes; machines that exist are sizes of limited number."""
+        return self._market(None)
+
+    def with_coverage(self, compiled: CompiledProblem) -> Market:
+        """The same market with what commitments leave for new machines."""
+        ledger = compiled.problem.ledger
+        return self._market(coverage_of(compiled, ledger.balance() if ledger else None))
+
+    def _market(self, coverage: Coverage | None) -> Market:
         names = sorted({name for entry in self.classes for name, _ in entry.needs}, key=_cpu_first)
         needs = [tuple(dict(entry.needs).get(name, 0) for name in names) for entry in self.classes]
         sold = without_dominated(_sold(self.pools, self.classes, names))
         sizes = [*sold, *_existing(self.classes, names, self.room, sold)]
-        return Market(needs, [self.demand[entry] for entry in self.classes], sizes)
+        limits: Sequence[float] = ()
+        if coverage is not None:
+            sizes += _covered(coverage, self.pools, self.classes, names)
+            limits = coverage.limits
+        return Market(needs, [self.demand[entry] for entry in self.classes], sizes, limits)
 
     def only(self, held: Iterable[int]) -> "_Crowd":
         """The same with some of the classes."""
@@ -156,7 +174,7 @@ def _crowd(
 
 def _held(market: Market) -> set[int]:
     """The classes that fit on some size that can be bought."""
-    return {u for n, most in enumerate(market.most) if market.sizes[n].count is None for u in most}
+    return {u for n, most in enumerate(market.most) if market.sizes[n].is_unlimited for u in most}
 
 
 def _cpu_first(name: str) -> tuple[bool, str]:
@@ -175,6 +193,22 @@ def _sold(
                 if math.isfinite(price):
                     has = tuple(max(0, rest[name]) for name in names)
                     yield Size(has, max(0.0, price), tuple(sorted(users)))
+
+
+def _covered(
+    coverage: Coverage, pools: Sequence[Pools], classes: Sequence[_Class], names: Sequence[str]
+) -> Iterator[Size]:
+    """Yield covered machines, at no price and as many as commitments allow.
+
+    One that is covered in part is a mixture of a covered one and one at its list price, so the
+    program need not know it.
+    """
+    for position, market in enumerate(pools):
+        universe, room = market[0].universe, market[0].room
+        for users, bits in partition([entry.masks[position] for entry in classes]):
+            for rest, _, draw in coverage.sizes(universe, room, bits, partly=False):
+                has = tuple(max(0, rest[name]) for name in names)
+                yield Size(has, 0.0, tuple(sorted(users)), draw=draw)
 
 
 def _existing(

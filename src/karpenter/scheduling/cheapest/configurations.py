@@ -26,6 +26,8 @@ from karpenter.scheduling.cheapest.market import (
     Solution,
     Work,
     configuration,
+    copies_left,
+    draw,
 )
 
 _CLOSE_ENOUGH: Final = 0.002  # of the program's price, between it and its bound
@@ -116,6 +118,8 @@ class _Program:
         self._known: set[Configuration] = set()
         self._limited = [n for n, size in enumerate(market.sizes) if size.count is not None]
         self._row_of = {size: len(market.demand) + n for n, size in enumerate(self._limited)}
+        first = len(market.demand) + len(self._limited)
+        self._row_of_limit = [first + n for n in range(len(market.limits))]
         self._master = self._empty_master()
         self._pricing = _Pricing(self._highspy, self._numpy, market)
         self.bound = 0.0
@@ -133,6 +137,10 @@ class _Program:
             highs.addRow(
                 -self._highspy.kHighsInf, float(count), 0, _empty(self._numpy), _empty(self._numpy)
             )
+        for amount in self._market.limits:
+            highs.addRow(
+                -self._highspy.kHighsInf, amount, 0, _empty(self._numpy), _empty(self._numpy)
+            )
         return highs
 
     def _begin(self) -> None:
@@ -140,7 +148,7 @@ class _Program:
         market = self._market
         alone: dict[int, tuple[float, int]] = {}  # class -> price of a pod, on the cheapest size
         for number, size in enumerate(market.sizes):
-            for user, count in market.most[number].items() if size.count is None else ():
+            for user, count in market.most[number].items() if size.is_unlimited else ():
                 per_pod = (size.price / count, number)
                 alone[user] = min(per_pod, alone.get(user, per_pod))
         self._add(
@@ -168,6 +176,10 @@ class _Program:
             if column.size in self._row_of:
                 rows.append(self._row_of[column.size])
                 values.append(1.0)
+            drawn = self._market.sizes[column.size].draw
+            if drawn is not None:
+                rows.append(self._row_of_limit[drawn.limit])
+                values.append(drawn.amount)
             self._master.addCol(
                 self._market.sizes[column.size].price,
                 0.0,
@@ -231,6 +243,10 @@ class _Program:
             value = sum(shares[user] * n for user, n in column.pods)
             if column.size in self._row_of:
                 price -= limits[self._row_of[column.size] - len(market.demand)]
+            drawn = market.sizes[column.size].draw
+            if drawn is not None:
+                row = self._row_of_limit[drawn.limit] - len(market.demand)
+                price -= limits[row] * drawn.amount
             if value > price * (1 + _BETTER) + 1e-12:
                 yield column
 
@@ -243,7 +259,7 @@ class _Program:
         market = self._market
         over = 1.0
         for number, size in enumerate(market.sizes):
-            if size.count is None and limit[number] > 0:
+            if size.is_unlimited and limit[number] > 0:
                 if size.price <= 0:
                     return False
                 over = max(over, float(limit[number]) / size.price)
@@ -252,6 +268,7 @@ class _Program:
         for number in self._limited:
             size = market.sizes[number]
             free += (size.count or 0) * max(0.0, float(limit[number]) / over - size.price)
+        free += self._worth_of_limits(limit, over)
         if free:
             proved -= free + (_SAFETY - 1) * (proved + free)
         if proved / _SAFETY <= self.bound:
@@ -259,6 +276,19 @@ class _Program:
         self.bound = proved / _SAFETY
         self.proof = [float(share) / over for share in shares]
         return True
+
+    def _worth_of_limits(self, limit: Any, over: float) -> float:
+        """What pods on all machines that shared amounts allow could be worth above their price.
+
+        However an amount is divided among sizes, a unit of it holds no more than on the best size.
+        """
+        market = self._market
+        best = [0.0] * len(market.limits)  # for a unit of each amount
+        for number, size in enumerate(market.sizes):
+            if size.draw is not None:
+                gain = max(0.0, float(limit[number]) / over - size.price) / size.draw.amount
+                best[size.draw.limit] = max(best[size.draw.limit], gain)
+        return math.fsum(a * gain for a, gain in zip(market.limits, best, strict=True))
 
     def _searched(self, shares: Any, limits: Any) -> bool:
         """Search exactly for columns, of sizes whose limit exceeds their price."""
@@ -298,6 +328,7 @@ class _Program:
         bought: dict[Configuration, int] = {}
         left = list(market.demand)
         spare = {size: market.sizes[size].count or 0 for size in self._limited}
+        amounts_left = list(market.limits)
         _, shares, _ = self._solve_master()
         worth = [float(share) for share in shares]
         best = self._finished(bought, left, worth)
@@ -305,13 +336,13 @@ class _Program:
         for threshold in _THRESHOLDS:
             tried, rest, once = dict(spare), list(left), dict(bought)
             amounts = [float(int(amount + 1 - threshold + 1e-6)) for amount in fractions]
-            self._buy_whole(amounts, rest, tried, once, worth)
+            self._buy_whole(amounts, rest, tried, list(market.limits), once, worth)
             finished = self._finished(once, rest, worth)
             if finished is not None and (best is None or finished[0] < best[0]):
                 best = finished
         for _ in range(_MOST_DIVES):
             amounts = list(self._master.getSolution().col_value)
-            if not self._buy_whole(amounts, left, spare, bought, worth):
+            if not self._buy_whole(amounts, left, spare, amounts_left, bought, worth):
                 break
             if sum(left) > sum(market.demand) // 10:
                 finished = None  # too early: most of the demand is still unmet
@@ -321,7 +352,7 @@ class _Program:
                 best = finished
             if not any(left):
                 break
-            self._set_demand(left, spare)
+            self._set_demand(left, spare, amounts_left)
             _run(self._highspy, self._master)
         if best is None:
             raise SolverError("there was no time to round what the solver found")
@@ -332,6 +363,7 @@ class _Program:
         amounts: Sequence[float],
         left: list[int],
         spare: dict[int, int],
+        limits: list[float],
         bought: dict[Configuration, int],
         worth: Sequence[float],
     ) -> bool:
@@ -345,6 +377,7 @@ class _Program:
         for number, count in whole:
             column = self._columns[number]
             wanted = min(count, spare[column.size]) if column.size in spare else count
+            wanted = copies_left(self._market.sizes[column.size], limits, wanted)
             while wanted > 0:
                 pods = {user: min(n, left[user]) for user, n in column.pods if left[user] > 0}
                 if not pods:
@@ -363,17 +396,22 @@ class _Program:
                 is_any = True
                 if column.size in spare:
                     spare[column.size] -= times
+                draw(self._market.sizes[column.size], limits, times)
         return is_any
 
     def _by_worth(self, size: int, worth: Sequence[float]) -> list[int]:
         market, room = self._market, self._market.sizes[size].room
         return greedy.by_density(market.most[size], worth, market.needs, room)
 
-    def _set_demand(self, left: Sequence[int], spare: Mapping[int, int]) -> None:
+    def _set_demand(
+        self, left: Sequence[int], spare: Mapping[int, int], limits: Sequence[float]
+    ) -> None:
         for user, demand in enumerate(left):
             self._master.changeRowBounds(user, float(demand), self._highspy.kHighsInf)
         for size, row in self._row_of.items():
             self._master.changeRowBounds(row, -self._highspy.kHighsInf, float(spare[size]))
+        for amount, row in zip(limits, self._row_of_limit, strict=True):
+            self._master.changeRowBounds(row, -self._highspy.kHighsInf, amount)
 
     def _finished(
         self, bought: Mapping[Configuration, int], left: Sequence[int], worth: Sequence[float]
@@ -381,7 +419,10 @@ class _Program:
         """What is bought, with the rest bought greedily, and its price."""
         whole = dict(bought)
         if any(left):
-            rest = greedy.buy(self._market, worth, left, self._work.unlimited())
+            limits = list(self._market.limits)
+            for chosen, n in bought.items():
+                draw(self._market.sizes[chosen.size], limits, n)
+            rest = greedy.buy(self._market, worth, left, self._work.unlimited(), limits)
             if rest is None:
                 return None
             for chosen, n in rest:
@@ -393,13 +434,13 @@ class _Program:
 def _shrunk(market: Market, bought: Mapping[Configuration, int]) -> list[tuple[Configuration, int]]:
     """Put every configuration on the cheapest size that holds it."""
     by_price = sorted(
-        (n for n, size in enumerate(market.sizes) if size.count is None),
+        (n for n, size in enumerate(market.sizes) if size.is_unlimited),
         key=lambda n: (market.sizes[n].price, n),
     )
     found: dict[Configuration, int] = {}
     for column, count in bought.items():
         smallest = None
-        if market.sizes[column.size].count is None:
+        if market.sizes[column.size].is_unlimited:
             smallest = market.smallest(dict(column.pods), by_price)
         chosen = column if smallest is None else column._replace(size=smallest)
         found[chosen] = found.get(chosen, 0) + count

@@ -64,7 +64,7 @@ def class_rates(market: Market) -> list[Sequence[float]]:
     groups: dict[tuple[int, ...], list[int]] = {}
     usable: list[list[int]] = [[] for _ in market.demand]
     for number, size in enumerate(market.sizes):
-        if size.count is None:
+        if size.is_unlimited:
             for user in size.users:
                 usable[user].append(number)
     for user, allowed in enumerate(usable):

@@ -16,9 +16,13 @@ from karpenter.scheduling.cheapest.market import (
     Solution,
     Work,
     configuration,
+    copies_left,
+    draw,
 )
 
 _FEW_CLASSES: Final = 400  # beyond that one order of classes is tried for each size
+
+_OF_A_DRAW: Final = 1e-3  # dollars that a unit of a shared amount counts as
 
 _Filling: TypeAlias = Mapping[int, int]  # class -> how many pods
 
@@ -30,20 +34,35 @@ def solved(market: Market, worth: Sequence[float], work: Work) -> Solution | Non
 
 
 def buy(
-    market: Market, worth: Sequence[float], demand: Sequence[int], work: Work
+    market: Market,
+    worth: Sequence[float],
+    demand: Sequence[int],
+    work: Work,
+    limits: Sequence[float] | None = None,
 ) -> list[tuple[Configuration, int]] | None:
     """Configurations that serve a demand, each with how often it is bought.
 
     Pods that no size holds are in none of them. None means that the work budget was used up.
+
+    Args:
+        limits: what is left of the amounts that sizes draw on; all of them by default.
     """
     left = list(demand)
+    amounts = list(market.limits if limits is None else limits)
     by_price = sorted(
-        (size for size, entry in enumerate(market.sizes) if entry.count is None),
+        (size for size, entry in enumerate(market.sizes) if entry.is_unlimited),
         key=lambda size: (market.sizes[size].price, size),
     )
+    drawing: dict[int, list[int]] = {}  # amount -> the sizes that draw on it, least first
+    for size, entry in enumerate(market.sizes):
+        if entry.draw is not None and entry.count is None:
+            drawing.setdefault(entry.draw.limit, []).append(size)
+    for sizes in drawing.values():
+        sizes.sort(key=lambda size: (market.sizes[size].price, market.sizes[size].draw, size))
     filler = _Filler(market, worth)
     fillings: dict[int, _Filling] = {}
-    heap = [(-filler.promise(size), size) for size in by_price]
+    every = [*by_price, *(size for sizes in drawing.values() for size in sizes)]
+    heap = [(-filler.promise(size), size) for size in every]
     heapq.heapify(heap)
     bought: dict[Configuration, int] = {}
     while heap:
@@ -59,10 +78,17 @@ def buy(
                 heapq.heappop(heap)
             continue
         copies = min(left[user] // n for user, n in filling.items())
+        taken = market.sizes[size].draw
+        among = by_price if taken is None else drawing[taken.limit]
+        smallest = market.smallest(filling, among)
+        chosen = configuration(size if smallest is None else smallest, filling)
+        copies = copies_left(market.sizes[chosen.size], amounts, copies)
+        if not copies:
+            heapq.heappop(heap)  # what is left of the amount does not suffice for one more
+            continue
+        draw(market.sizes[chosen.size], amounts, copies)
         for user, n in filling.items():
             left[user] -= n * copies
-        smallest = market.smallest(filling, by_price)
-        chosen = configuration(size if smallest is None else smallest, filling)
         bought[chosen] = bought.get(chosen, 0) + copies
     return sorted(bought.items())
 
@@ -115,7 +141,10 @@ class _Filler:
         return best
 
     def _per_dollar(self, size: int, value: float) -> float:
-        price = self._market.sizes[size].price
+        chosen = self._market.sizes[size]
+        price = chosen.price
+        if chosen.draw is not None:
+            price += chosen.draw.amount * _OF_A_DRAW  # before all others, the least draw first
         return value / price if price > 0 else float("inf")
 
     def _orders_of(self, size: int) -> tuple[Sequence[int], ...]:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+_SAME: Final = 1e-9  # rounding errors of amounts
 PAIRS_PER_SECOND: Final = 150_000  # pairs of a class and a size evaluated in a nominal second
+
+
+class Draw(NamedTuple):
+    """What one machine of a size takes from an amount that several sizes share."""
+
+    limit: int  # which amount
+    amount: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,12 @@ class Size:
     price: float  # dollars per hour
     users: tuple[int, ...]  # the classes that may use it, in ascending order
     count: int | None = None  # how many of it there are; None means any number
+    draw: Draw | None = None  # what each of it takes from an amount that sizes share
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether any number of it can be bought."""
+        return self.count is None and self.draw is None
 
 
 class Configuration(NamedTuple):
@@ -38,6 +52,7 @@ class Market:
     needs: Sequence[tuple[int, ...]]  # class -> what one pod needs, by resource
     demand: Sequence[int]  # class -> how many pods there are
     sizes: Sequence[Size]
+    limits: Sequence[float] = ()  # amounts that sizes draw on
     most: Sequence[Mapping[int, int]] = field(init=False)  # size -> class -> how many it holds
 
     def __post_init__(self) -> None:
@@ -119,6 +134,24 @@ class Solution:
     shares: Sequence[float]  # class -> dollars per hour for one pod; never more than machines cost
 
 
+_NO_DRAW: Final = Draw(-1, 0.0)
+
+
+def copies_left(size: Size, limits: Sequence[float], wanted: int) -> int:
+    """How many of a size the amounts it draws on still allow, and no more than are wanted."""
+    if size.draw is None:
+        return wanted
+    left = limits[size.draw.limit] * (1 + _SAME)
+    return min(wanted, int(left / size.draw.amount))
+
+
+def draw(size: Size, limits: list[float], copies: int) -> None:
+    """Take what copies of a size draw off the amounts."""
+    if size.draw is not None:
+        number = size.draw.limit
+        limits[number] = max(0.0, limits[number] - copies * size.draw.amount)
+
+
 def configuration(size: int, pods: Mapping[int, int]) -> Configuration:
     """A size with pods, in the order in which configurations are compared."""
     return Configuration(size, tuple(sorted((user, n) for user, n in pods.items() if n > 0)))
@@ -127,13 +160,19 @@ def configuration(size: int, pods: Mapping[int, int]) -> Configuration:
 def without_dominated(sizes: Iterable[Size]) -> list[Size]:
     """Drop dominated sizes: another one has as much room for the same users at no higher price."""
     ordered = sorted(
-        sizes, key=lambda size: (size.price, [-each for each in size.room], size.users)
+        sizes,
+        key=lambda size: (
+            size.price,
+            [-each for each in size.room],
+            size.users,
+            size.draw or _NO_DRAW,
+        ),
     )
     kept: list[tuple[Size, frozenset[int]]] = []
     for size in ordered:
         users = frozenset(size.users)
-        if size.count is None and any(
-            other.count is None
+        if size.is_unlimited and any(
+            other.is_unlimited
             and users <= theirs
             and all(a >= b for a, b in zip(other.room, size.room, strict=True))
             for other, theirs in kept

@@ -17,6 +17,7 @@ from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU
 from karpenter.scheduling.bound import COMMON
+from karpenter.scheduling.cheapest.coverage import Coverage
 from karpenter.scheduling.cheapest.market import Market, Size, without_dominated
 from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice
 from karpenter.scheduling.compiled.offerings import partition
@@ -67,14 +68,18 @@ class PoolMarket:
             self.template, self.cost, [e for e in self.classes if e.pods], self.resources
         )
 
-    def market(self, *, with_choice: bool = True) -> Market:
+    def market(self, *, with_choice: bool = True, coverage: Coverage | None = None) -> Market:
         """The classes with their pods as they are now, and the sizes that can be bought.
 
-        ``with_choice`` limits the sizes to those whose room as many types have as a claim keeps.
+        Args:
+            with_choice: limit the sizes to those whose room as many types have as a claim keeps,
+                but for those that are covered.
+            coverage: what commitments still cover, which makes further sizes.
         """
         template, cost = self.template, self.cost
         universe, room = template.universe, template.room
         sizes: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+        covered: list[Size] = []
         parts = list(partition([entry.allowed for entry in self.classes]))
         for users, bits in parts[:_MOST_PARTS]:
             common = universe.launchable
@@ -88,13 +93,22 @@ class PoolMarket:
                 key = tuple(amount for _, amount in amounts), tuple(sorted(users))
                 price = expected_price(template, holding, cost) + cost.node_cost
                 sizes[key] = min(price, sizes.get(key, price))
+            for rest, price, draw in coverage.sizes(universe, room, bits) if coverage else ():
+                has = tuple(rest[name] for name in self.resources)
+                if min(has) >= 0:
+                    covered.append(
+                        Size(has, price + cost.node_cost, tuple(sorted(users)), draw=draw)
+                    )
         found = [
             Size(has, price, users)
             for (has, users), price in sizes.items()
             if 0 <= price < math.inf
         ]
         return Market(
-            self.needs(), [len(each.pods) for each in self.classes], without_dominated(found)
+            self.needs(),
+            [len(each.pods) for each in self.classes],
+            without_dominated([*found, *covered]),
+            coverage.limits if covered and coverage else (),
         )
 
 

@@ -5,9 +5,12 @@ change. Entries that a solve does not use are evicted afterwards.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Final
 
 from karpenter.api.karpenter import NodeOverlay
+from karpenter.cloud.types import InstanceType
+from karpenter.scheduling.commitments import Book, Terms
 from karpenter.scheduling.compiled.existing_nodes import Machines, NodeIndex
 from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.compiled.templates import Template
@@ -32,6 +35,7 @@ class Compiler:
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
         self._overlays = OverlaidCatalogues((), (), Overlaid((), ()))
+        self._book: tuple[Sequence[Terms], Sequence[Sequence[InstanceType]], Book] | None = None
 
     def overlaid(self, overlays: Iterable[NodeOverlay], pools: Sequence[PoolCatalogue]) -> Overlaid:
         """The catalogues of pools with overlays applied."""
@@ -39,6 +43,21 @@ class Compiler:
         if not self._overlays.holds(given, pools):
             self._overlays = OverlaidCatalogues(given, pools, apply_overlays(given, pools))
         return self._overlays.of(pools)
+
+    def book(self, terms: Sequence[Terms], catalogues: Sequence[Sequence[InstanceType]]) -> Book:
+        """Commitments matched with the types of all pools."""
+        known = self._book
+        if (
+            known is not None
+            and known[0] == terms
+            and len(known[1]) == len(catalogues)
+            and all(map(is_, known[1], catalogues))
+        ):
+            return known[2]
+        distinct = {id(types): types for types in catalogues}.values()
+        made = Book(terms, [kind for types in distinct for kind in types])
+        self._book = (terms, catalogues, made)
+        return made
 
     def templates(self, problem: Problem) -> list[Template]:
         """The templates of a problem's pools, in the order they are to be tried."""

@@ -27,6 +27,7 @@ def only(version: str) -> list[tuple[str, bool, bool]]:
             only("v1alpha1"),
             {"shortNames": ["overlays"]},
         ),
+        ("Commitment", "commitments", "cost.karpenter.sh", only("v1alpha1"), {}),
         ("Provisioner", "provisioners", "karpenter.sh", only("v1alpha5"), {}),
         (
             "EC2NodeClass",
