@@ -16,8 +16,10 @@ from karpenter.admission.legacy.webhook import Profile
 from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock, running_clock
+from karpenter.kube.limiter import Limiter
 from karpenter_sandbox.backend import Backend, Identity, parse_timestamp
 from karpenter_sandbox.client import Client
+from karpenter_sandbox.client_limits import ClientLimits, Limit, LimitedClient
 from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
 from karpenter_sandbox.controllers.cluster.pdb import DisruptionController
@@ -48,7 +50,7 @@ from karpenter_sandbox.controllers.workloads.replicaset import (
 from karpenter_sandbox.controllers.workloads.statefulset import StatefulSetController
 from karpenter_sandbox.initial_objects import NodeShape, first_objects, new_node
 from karpenter_sandbox.kinds.registry import Registry
-from karpenter_sandbox.kubelet.faults import Timing
+from karpenter_sandbox.kubelet.faults import Delays, Timing
 from karpenter_sandbox.kubelet.kubelet import KubeletClient, add_kubelets
 from karpenter_sandbox.kubelet.machines import Machines
 from karpenter_sandbox.runtime.runtime import Controller, Runtime
@@ -99,6 +101,8 @@ class Cluster:
         provider: str = "kwok",
         legacy_defaults: Profile = "late",
         is_strict: bool = False,
+        delays: Delays | None = None,
+        limits: ClientLimits | None = None,
     ) -> None:
         """Make a cluster that does nothing yet.
 
@@ -110,6 +114,8 @@ class Cluster:
             provider: whose rules Provisioners and AWSNodeTemplates are checked by.
             legacy_defaults: which releases' defaults Provisioners get.
             is_strict: an unexpected error ends the run; otherwise it is logged and retried.
+            delays: how long single machines and pods take where nothing is declared.
+            limits: how many requests the controllers may make; without them, any number.
 
         Raises:
             JournalError: the data file cannot be used.
@@ -126,7 +132,8 @@ class Cluster:
         self.client: Final = Client(self.backend)
         self.api: Final = Api(self.backend)
         self.runtime: Final = Runtime(self.client, clock, is_strict=is_strict)
-        self.machines: Final = Machines(timing)
+        self.machines: Final = Machines(timing, delays)
+        self._limits = limits or ClientLimits()
         self._seed = seed or 0
         self._task: asyncio.Task[None] | None = None
 
@@ -207,16 +214,22 @@ class Cluster:
             return None
 
     def _add_controllers(self) -> None:
-        runtime, client = self.runtime, self.client
-        runtime.add(NamespaceController(runtime, client, self.backend))
-        runtime.add(GarbageCollector(runtime, client, self.backend))
+        runtime, manager = self.runtime, self._limits.controller_manager
+        runtime.add(NamespaceController(runtime, self._client(manager), self.backend))
+        runtime.add(GarbageCollector(runtime, self._client(manager), self.backend))
         for maker in _CONTROLLERS:
-            runtime.add(maker(runtime, client))
-        runtime.add(EventExpiry(runtime, client, self.backend))
+            runtime.add(maker(runtime, self._client(manager)))
+        runtime.add(EventExpiry(runtime, self.client, self.backend))
         runtime.add(Compaction(runtime, self.backend))
-        scheduler = Scheduler(runtime, client, seed=self._seed)
+        scheduler = Scheduler(runtime, self._client(self._limits.scheduler), seed=self._seed)
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)
+
+    def _client(self, limit: Limit | None) -> Client:
+        """A client for one controller, which alone its limit counts for."""
+        if limit is None:
+            return self.client
+        return LimitedClient(self.backend, Limiter(self.clock, limit.qps, limit.burst))
 
 
 def last_moment(data_file: Path) -> datetime | None:

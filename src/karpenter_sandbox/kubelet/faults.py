@@ -6,8 +6,9 @@ too. A text that cannot be read counts as absent.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from karpenter.api.meta import JsonObject
 from karpenter.model import durations
@@ -50,6 +51,25 @@ class Timing:
     start: float = 0.0
     job: float = 1.0  # how long the containers of a Job's pod run
     shutdown: float = 0.0
+
+
+class Delays(Protocol):
+    """How long things take that differ from one object to the next, where nothing is declared.
+
+    The answer for an object is always the same; None leaves it to ``Timing``.
+    """
+
+    def boot(self, node: JsonObject) -> float | None:
+        """Seconds from the creation of a node until it is ready."""
+
+    def start(self, pod: JsonObject, now: datetime) -> float | None:
+        """Seconds from now, when its kubelet first sees a pod, until the pod runs."""
+
+    def run(self, pod: JsonObject) -> float | None:
+        """Seconds from the start of a pod until its containers exit."""
+
+    def shutdown(self, pod: JsonObject) -> float | None:
+        """Seconds from SIGTERM until a pod is gone."""
 
 
 def is_simulated(node: JsonObject) -> bool:

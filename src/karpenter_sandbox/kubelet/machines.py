@@ -10,6 +10,11 @@ from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.kubelet.faults import (
     BOOT_DELAY,
     FAULT_AFTER,
+    KWOK_DELETE_DELAY,
+    RUN_DURATION,
+    SHUTDOWN_DELAY,
+    START_DELAY,
+    Delays,
     Fault,
     Timing,
     declared_fault,
@@ -27,8 +32,9 @@ _KUBELET_STARTS_AT: Final = 2 / 3
 class Machines:
     """What is wrong with which machine, and how long things take."""
 
-    def __init__(self, timing: Timing | None = None) -> None:
+    def __init__(self, timing: Timing | None = None, delays: Delays | None = None) -> None:
         self.timing: Final = timing or Timing()
+        self._delays = delays
         self.lost_zones: frozenset[str] = frozenset()  # zones whose nodes send no heartbeats
         self._faults: dict[str, Fault] = {}  # node -> injected fault
 
@@ -63,7 +69,32 @@ class Machines:
 
     def _boot_delay(self, node: JsonObject) -> float:
         delay = seconds(node, BOOT_DELAY)
+        if delay is None and self._delays is not None:
+            delay = self._delays.boot(node)
         return self.timing.boot if delay is None else delay
+
+    def start_delay(self, pod: JsonObject, now: datetime) -> float:
+        """Seconds from now, when its kubelet first sees a pod, until it runs."""
+        delay = seconds(pod, START_DELAY)
+        if delay is None and self._delays is not None:
+            delay = self._delays.start(pod, now)
+        return self.timing.start if delay is None else delay
+
+    def lifetime(self, pod: JsonObject) -> float | None:
+        """Seconds from the start of a pod until its containers exit, None for never."""
+        declared = seconds(pod, RUN_DURATION)
+        if declared is None and self._delays is not None:
+            declared = self._delays.run(pod)
+        if declared is not None:
+            return declared
+        return self.timing.job if _is_of_job(pod) else None
+
+    def shutdown_delay(self, pod: JsonObject) -> float:
+        """Seconds from SIGTERM until a pod is gone, if it is given so long."""
+        delay = seconds(pod, SHUTDOWN_DELAY, KWOK_DELETE_DELAY)
+        if delay is None and self._delays is not None:
+            delay = self._delays.shutdown(pod)
+        return self.timing.shutdown if delay is None else delay
 
     def is_up(self, node: JsonObject | None, now: datetime) -> bool:
         """Whether a node is simulated and its kubelet does its work."""
@@ -88,6 +119,11 @@ class Addresses:
             self._next += 1
             if not self._informer.by_index(self._index, address):
                 return address
+
+
+def _is_of_job(pod: JsonObject) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
 
 
 def _zone(node: JsonObject) -> str:

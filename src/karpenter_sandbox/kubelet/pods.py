@@ -7,15 +7,7 @@ from typing import Final
 from karpenter.api.meta import JsonObject
 from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter_sandbox.kubelet import status as report
-from karpenter_sandbox.kubelet.faults import (
-    KWOK_DELETE_DELAY,
-    RUN_DURATION,
-    SHUTDOWN_DELAY,
-    START_DELAY,
-    exit_code,
-    is_simulated,
-    seconds,
-)
+from karpenter_sandbox.kubelet.faults import exit_code, is_simulated
 from karpenter_sandbox.kubelet.machines import (
     POD_NETWORK,
     Addresses,
@@ -47,7 +39,8 @@ class PodKubelet(Controller):
         self._pods.add_index("node", _node_of)
         self._pods.add_index("address", addresses_of)
         self._addresses = Addresses(POD_NETWORK, self._pods, "address")
-        self._seen: dict[str, datetime] = {}  # uid -> when its kubelet first saw the pod
+        # uid -> when its kubelet first saw the pod, and after how many seconds it runs
+        self._seen: dict[str, tuple[datetime, float]] = {}
         self._was_up: dict[str, bool] = {}  # node -> whether its kubelet worked at the last check
         self._pods.on_change(self._on_pod)
         self._nodes.on_change(self._on_node)
@@ -93,21 +86,22 @@ class PodKubelet(Controller):
         return await self._carry_on(pod, now)
 
     async def _start(self, pod: JsonObject, node: JsonObject, now: datetime) -> float | None:
-        first_seen = self._seen.setdefault(pod["metadata"]["uid"], now)
-        delay = seconds(pod, START_DELAY)
-        left = _left(first_seen, self._machines.timing.start if delay is None else delay, now)
+        uid = pod["metadata"]["uid"]
+        if uid not in self._seen:
+            self._seen[uid] = (now, self._machines.start_delay(pod, now))
+        left = _left(*self._seen[uid], now)
         if left > 0:
             return left
         node_address = next(iter(addresses_of(node)), "")
         on_host = pod["spec"].get("hostNetwork")
         address = node_address if on_host else self._addresses.next()
         await self._set(pod, report.running(pod, address, node_address, timestamp(now)))
-        return self._lifetime(pod)
+        return self._machines.lifetime(pod)
 
     async def _carry_on(self, pod: JsonObject, now: datetime) -> float | None:
         if conditions := report.changed_readiness(pod, timestamp(now)):
             await self._set(pod, {"conditions": conditions})
-        if (lifetime := self._lifetime(pod)) is None or report.is_unhealthy(pod):
+        if (lifetime := self._machines.lifetime(pod)) is None or report.is_unhealthy(pod):
             return None
         state = _container_state(pod)
         if "waiting" in state:
@@ -140,14 +134,13 @@ class PodKubelet(Controller):
                 pod, status["podIP"], status["hostIP"], timestamp(now), restarts=restarts + 1
             ),
         )
-        return self._lifetime(pod)
+        return self._machines.lifetime(pod)
 
     async def _shut_down(self, pod: JsonObject, now: datetime) -> float | None:
         metadata = pod["metadata"]
         grace = metadata.get("deletionGracePeriodSeconds") or 0
         asked = parse_timestamp(metadata["deletionTimestamp"]) - duration(grace)
-        wanted = seconds(pod, SHUTDOWN_DELAY, KWOK_DELETE_DELAY)
-        needed = self._machines.timing.shutdown if wanted is None else wanted
+        needed = self._machines.shutdown_delay(pod)
         left = _left(asked, min(needed, grace), now)
         if left > 0:
             return left
@@ -177,21 +170,9 @@ class PodKubelet(Controller):
             self._client.patch_status("v1", "pods", metadata["namespace"], metadata["name"], status)
         )
 
-    def _lifetime(self, pod: JsonObject) -> float | None:
-        """Seconds from the start of a pod's containers until they exit, None for never."""
-        declared = seconds(pod, RUN_DURATION)
-        if declared is not None:
-            return declared
-        return self._machines.timing.job if _is_of_job(pod) else None
-
 
 def _left(since: datetime, needed: float, now: datetime) -> float:
     return needed - (now - since).total_seconds()
-
-
-def _is_of_job(pod: JsonObject) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
 
 
 def _container_state(pod: JsonObject) -> JsonObject:
