@@ -52,6 +52,14 @@ class OfferingPattern:
             and fnmatchcase(offering.capacity_type, self.capacity_type)
         )
 
+    def covers(self, other: "OfferingPattern") -> bool:
+        """Whether all that another pattern means is meant."""
+        return (
+            fnmatchcase(other.instance_type, self.instance_type)
+            and fnmatchcase(other.zone, self.zone)
+            and fnmatchcase(other.capacity_type, self.capacity_type)
+        )
+
 
 def parse_patterns(text: str) -> tuple[OfferingPattern, ...]:
     """Read ``type/zone/capacity-type`` patterns with commas between them.
@@ -149,9 +157,11 @@ class Faults:
             else:
                 self._sold_out[key] = later(self._clock.now(), lasts)
 
-    def restock(self) -> None:
-        """Make all offerings available again."""
-        self._sold_out.clear()
+    def restock(self, *patterns: OfferingPattern) -> None:
+        """Make offerings available again that were sold out under these patterns; by default all."""
+        covering = patterns or (OfferingPattern(),)
+        for key in [key for key in self._sold_out if any(p.covers(key[1]) for p in covering)]:
+            del self._sold_out[key]
 
     def fail_launches(self, error: Callable[[], Exception], times: int = 1) -> None:
         """Let the next launches fail with an error that ``error`` makes."""

@@ -34,6 +34,9 @@ PARTITION: Final = "kwok-partition"
 ONLY_PARTITION: Final = "a"
 PRICE: Final = "eks-node-viewer/instance-price"
 
+# On a KWOKNodeClass: the image of its machines. On claim and Node: the image they were launched with
+IMAGE: Final = "karpenter.kwok.sh/image"
+
 LAUNCH_FAILED: Final = "LaunchFailed"
 _NAMED: Final = 5  # types in the text of an error
 _LONGEST_NAME: Final = 253
@@ -200,7 +203,14 @@ def choose(
     return kind, _chance(claim, "offering").choice(offerings)
 
 
-def machine_for(claim: NodeClaim, kind: InstanceType, offering: Offering) -> Machine:
+def image_of(annotations: Mapping[str, str]) -> str:
+    """The image in the annotations of a KWOKNodeClass, or of a claim; empty if there is none."""
+    return annotations.get(IMAGE, "")
+
+
+def machine_for(
+    claim: NodeClaim, kind: InstanceType, offering: Offering, image: str = ""
+) -> Machine:
     """The machine of a claim that becomes ``kind`` by way of ``offering``."""
     requests = {name: str(amount) for name, amount in claim.spec.resources.requests.items()}
     # Without the keys that the offering decides: the type lists the values of all its offerings
@@ -218,12 +228,14 @@ def machine_for(claim: NodeClaim, kind: InstanceType, offering: Offering) -> Mac
         # A requested resource that the type lacks comes from a NodeOverlay, so the node has it
         capacity=requests | kind.capacity.to_wire(),
         allocatable=requests | kind.allocatable_of(offering).to_wire(),
+        image=image,
     )
 
 
 def machine_promised_to(claim: NodeClaim) -> Machine:
     """The machine of a claim that has been launched, as its status and labels describe it."""
-    return _machine(claim, claim.metadata.labels, claim.status.capacity, claim.status.allocatable)
+    status, image = claim.status, image_of(claim.metadata.annotations)
+    return _machine(claim, claim.metadata.labels, status.capacity, status.allocatable, image)
 
 
 def _machine(
@@ -231,6 +243,7 @@ def _machine(
     known: Mapping[str, str],
     capacity: ResourceMap,
     allocatable: ResourceMap,
+    image: str,
 ) -> Machine:
     return Machine(
         name=node_name_of(claim),
@@ -240,7 +253,11 @@ def _machine(
             labels.HOSTNAME: claim.metadata.name[:_LONGEST_LABEL].rstrip("-."),
             SIMULATED: "fake",
         },
-        annotations={**claim.metadata.annotations, SIMULATED: "fake"},
+        annotations={
+            **claim.metadata.annotations,
+            SIMULATED: "fake",
+            **({IMAGE: image} if image else {}),
+        },
         capacity=capacity,
         allocatable=allocatable,
     )

@@ -30,16 +30,19 @@ from karpenter.cloud.kwok.faults import (
     declared_sold_out,
     in_text,
 )
+from karpenter.cloud.kwok.interruptions import Interruptions
 from karpenter.cloud.kwok.machine import (
     LAUNCH_FAILED,
     PROVIDER_PREFIX,
     choose,
+    image_of,
     instance_of,
     listed_types,
     machine_for,
     node_name_of,
 )
 from karpenter.cloud.kwok.notice import Notice
+from karpenter.cloud.kwok.prices import Prices
 from karpenter.cloud.kwok.reservations import Reservations
 from karpenter.cloud.provider import (
     REBOOT_NODE,
@@ -54,6 +57,7 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.decision_log.log import DecisionLog
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.model.conditions import FALSE, READY, TRUE, UNKNOWN, find
@@ -64,6 +68,8 @@ INSTANCE_TYPES: Final = "karpenter.kwok.sh/instance-types-file"  # the controlle
 _UNREADY: Final = timedelta(minutes=10)
 _UNHEALTHY: Final = timedelta(seconds=30)
 _ANY_REASON: Final = ".*"
+IMAGE_DRIFT: Final = "ImageDrift"
+_IMAGE_SECONDS: Final = 10.0  # for which the image of a node class is not read again
 
 REPAIR_POLICIES: Final = (
     RepairPolicy(READY, FALSE, _UNREADY, termination_grace_period=timedelta(0)),
@@ -90,12 +96,17 @@ class KwokProvider:
         types: tuple[InstanceType, ...],
         faults: Faults | None = None,
         notice: Notice | None = None,
+        *,
+        prices: Prices | None = None,
+        decisions: DecisionLog | None = None,
     ) -> None:
-        """Make a cloud that sells ``types``, and whose ``faults`` may be set at any time.
+        """Make a cloud that sells ``types``; ``faults`` and ``prices`` may be set at any time.
 
         The ``notice`` is kept up to date while the provider runs.
         """
         self.faults: Final = Faults(clock) if faults is None else faults
+        self.prices: Final = Prices() if prices is None else prices
+        self.interruptions: Final = Interruptions(kube, clock, decisions)
         self._notice = notice
         self._kube = kube
         self._clock = clock
@@ -104,6 +115,7 @@ class KwokProvider:
         self._names = frozenset(kind.name for kind in types)
         self._arrivals = Arrivals(kube, clock)
         self._reservations = Reservations(kube, self._arrivals, types)
+        self._images: dict[str, tuple[float, str]] = {}  # node class -> when it was read, and what
         self._choosing = asyncio.Lock()  # two launches must not take the same slot of a reservation
 
     @property
@@ -133,7 +145,7 @@ class KwokProvider:
             kind, offering = choose(
                 claim, [shown[name] for name in listed], self._facts.well_known_labels
             )
-            machine = machine_for(claim, kind, offering)
+            machine = machine_for(claim, kind, offering, image_of(node_class.metadata.annotations))
             self._arrivals.expect(machine, after=registration_delay(node_class))
         return machine.instance(self._clock.now())
 
@@ -192,7 +204,21 @@ class KwokProvider:
         )
 
     async def drift_reason(self, claim: NodeClaim) -> str:
-        return ""
+        wanted = await self._image(claim.spec.node_class_ref.name)
+        launched_with = image_of(claim.metadata.annotations)
+        return "" if wanted is None or wanted == launched_with else IMAGE_DRIFT
+
+    async def _image(self, node_class: str) -> str | None:
+        """The image of a node class, which may have changed a few seconds ago."""
+        now = self._clock.monotonic()
+        known = self._images.get(node_class)
+        if known is None or now - known[0] > _IMAGE_SECONDS:
+            try:
+                found = await self._kube.get(KWOKNodeClass, node_class)
+            except NotFoundError:
+                return None
+            known = self._images[node_class] = (now, image_of(found.metadata.annotations))
+        return known[1]
 
     async def reboot(self, claim: NodeClaim, operation: str) -> None:
         name = claim.status.node_name
@@ -210,11 +236,13 @@ class KwokProvider:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._arrivals.run())
+            tasks.create_task(self.interruptions.run())
             if self._notice is not None:
                 tasks.create_task(self._notice.run())
 
     async def _shown(self, node_class: str) -> tuple[InstanceType, ...]:
-        return await self._reservations.show(self.faults.show(self._types, node_class))
+        priced = self.prices.show(self._types)
+        return await self._reservations.show(self.faults.show(priced, node_class))
 
     async def _promised(self, name: str) -> Instance | None:
         """The instance that an earlier call launched, even in a process that has died since."""
@@ -270,7 +298,9 @@ def make_provider(context: ProviderContext) -> KwokProvider:
     file = context.environment.get(INSTANCE_TYPES_FILE_PATH, "")
     annotations = {SOLD_OUT_EVERYWHERE: in_text(sold_out), INSTANCE_TYPES: file}
     notice = Notice(context.kube, context.clock, context.rng, annotations)
-    provider = KwokProvider(context.kube, context.clock, types, notice=notice)
+    provider = KwokProvider(
+        context.kube, context.clock, types, notice=notice, decisions=context.decisions
+    )
     provider.faults.sell_out(*sold_out)
     return provider
 
