@@ -1,0 +1,150 @@
+"""How long machines boot and pods start, run and end, as the scenario draws it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+
+from karpenter.api.meta import JsonObject
+from karpenter.model import labels
+from karpenter.model.quantity import units
+from karpenter.simulate.amounts import Drawer, Samples
+from karpenter.simulate.chance import Chance
+from karpenter.simulate.demand.objects import WORKLOAD
+from karpenter.simulate.demand.sktrace import DURATIONS
+from karpenter.simulate.scenario.models import Images, Machines, Scenario, Time
+
+# Called with the node and the bytes of an image that it pulls
+Pulled = Callable[[str, int], None]
+
+
+class ImagePulls:
+    """The images that nodes have; a node pulls one at a time."""
+
+    def __init__(self, images: Images, pulled: Pulled) -> None:
+        self._bandwidth = units(images.bandwidth)
+        self._sizes = {pattern: units(size) for pattern, size in images.sizes.items()}
+        self._pulled = pulled
+        self._free: dict[str, datetime] = {}  # node -> when it can begin the next pull
+        self._there: dict[tuple[str, str], datetime] = {}  # (node, image) -> when it is there
+
+    def wait(self, node: str, pod: JsonObject, now: datetime) -> float:
+        """Seconds until all images of a pod are on its node."""
+        done = now
+        for container in pod["spec"]["containers"]:
+            image = str(container.get("image", ""))
+            if (node, image) not in self._there:
+                size = self._size(image)
+                begins = max(now, self._free.get(node, now))
+                seconds = size / self._bandwidth if self._bandwidth else 0.0
+                self._there[node, image] = self._free[node] = begins + timedelta(seconds=seconds)
+                self._pulled(node, size)
+            done = max(done, self._there[node, image])
+        return (done - now).total_seconds()
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        self._free.pop(node, None)
+        for key in [key for key in self._there if key[0] == node]:
+            del self._there[key]
+
+    def _size(self, image: str) -> int:
+        matching = (size for shape, size in self._sizes.items() if fnmatchcase(image, shape))
+        return next(matching, 0)
+
+
+class DrawnDelays:
+    """The delays of one run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        machines: Machines,
+        chance: Chance,
+        samples: Samples,
+        pulled: Pulled,
+    ) -> None:
+        self._machines = machines
+        self._workloads = {each.name: each for each in scenario.workloads}
+        self._boots = Drawer(chance, "boot", samples)
+        self._starts = Drawer(chance, "start", samples)
+        self._runs = Drawer(chance, "run", samples)
+        self._shutdowns = Drawer(chance, "shutdown", samples)
+        self._images = ImagePulls(machines.images, pulled) if machines.images else None
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._drawn: dict[tuple[str, str], float] = {}  # (stream, uid) -> seconds
+
+    def boot(self, node: JsonObject) -> float | None:
+        """Machines of the cloud boot as the scenario says; other nodes are there."""
+        held = node["metadata"].get("labels") or {}
+        if labels.NODEPOOL not in held:
+            return 0.0
+        parts = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+        offering = "/".join(held.get(key) or "-" for key in parts)
+        return self._once(
+            "boot",
+            node,
+            offering,
+            lambda number: self._boots.of_machine(self._machines.boot, offering, number),
+        )
+
+    def start(self, pod: JsonObject, now: datetime) -> float | None:
+        """Images first, then the start itself."""
+        node = str(pod["spec"].get("nodeName", ""))
+        pull = self._images.wait(node, pod, now) if self._images is not None else 0.0
+        workload = self._workloads.get(_workload_of(pod))
+        time = workload.start if workload is not None and workload.start else self._machines.start
+        return pull + self._of_pod("start", self._starts, pod, time)
+
+    def run(self, pod: JsonObject) -> float | None:
+        """Pods of CronJobs and of traces; the others say it themselves."""
+        annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+        if DURATIONS in annotations:
+            lengths = [float(each) for each in annotations[DURATIONS].split(",")]
+            owner = _series_of(pod)
+            return self._once(
+                "run", pod, owner, lambda number: lengths[min(number, len(lengths) - 1)]
+            )
+        workload = self._workloads.get(_workload_of(pod))
+        if workload is None or workload.cron is None:
+            return None
+        return self._of_pod("run", self._runs, pod, workload.cron.duration)
+
+    def shutdown(self, pod: JsonObject) -> float | None:
+        """How long a pod takes to end."""
+        workload = self._workloads.get(_workload_of(pod))
+        has_own = workload is not None and workload.shutdown is not None
+        time = workload.shutdown if workload is not None and has_own else self._machines.shutdown
+        return self._of_pod("shutdown", self._shutdowns, pod, time or "0")
+
+    def forget(self, kind: str, obj: JsonObject) -> None:
+        """Forget an object that is gone."""
+        uid = obj["metadata"]["uid"]
+        for stream in ("boot",) if kind == "nodes" else ("start", "run", "shutdown"):
+            self._drawn.pop((stream, uid), None)
+        if kind == "nodes" and self._images is not None:
+            self._images.forget(obj["metadata"]["name"])
+
+    def _of_pod(self, stream: str, drawer: Drawer, pod: JsonObject, time: Time) -> float:
+        key = _workload_of(pod)
+        return self._once(stream, pod, key, lambda number: drawer.drawn(time, key, number))
+
+    def _once(self, stream: str, obj: JsonObject, key: str, draw: Callable[[int], float]) -> float:
+        """The same amount for an object whenever it is asked for, numbered by key."""
+        named = (stream, obj["metadata"]["uid"])
+        if named not in self._drawn:
+            number = self._counts[stream, key]
+            self._counts[stream, key] += 1
+            self._drawn[named] = draw(number)
+        return self._drawn[named]
+
+
+def _workload_of(pod: JsonObject) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(WORKLOAD, ""))
+
+
+def _series_of(pod: JsonObject) -> str:
+    """What pods of a trace have in common: their name without what is generated of it."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    name = str(owners[0]["name"]) if owners else str(pod["metadata"]["name"])
+    return name.rsplit("-", 1)[0]

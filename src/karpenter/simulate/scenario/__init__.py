@@ -1,0 +1,1 @@
+"""Scenarios: their model and schema, and the reader that says what is wrong with one."""
