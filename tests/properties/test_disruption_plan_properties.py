@@ -47,16 +47,19 @@ from karpenter.disruption.plan import (
     plan_disruption,
 )
 from karpenter.disruption.projected_state import ProjectedState
+from karpenter.disruption.rebalance.settings import RebalanceMode, RebalanceSettings
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Plan
-from karpenter.scheduling.problem import PoolCatalogue
+from karpenter.scheduling.problem import CostOptions, Options, PoolCatalogue
 from karpenter.scheduling.provisioning import PassSettings
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 ZONES: Final = ("z1", "z2")
-GRACEFUL: Final = ("empty", "multi", "single")
+GRACEFUL: Final = ("empty", "multi", "single", "rebalance")
+# Any saving is worth any number of moves
+EAGER: Final = RebalanceSettings(mode=RebalanceMode.ON, moves=1.0, pod_cost=0.0)
 MOST_ROUNDS: Final = 60
 
 
@@ -110,7 +113,11 @@ def scene(seed: int, nodes: int) -> Scene:
         pools,
         types,
         pdbs,
-        DisruptionSettings(planning=PassSettings(static=True), spot_to_spot=random.random() < 0.5),
+        DisruptionSettings(
+            planning=PassSettings(options=Options(cost=CostOptions(min_types=1)), static=True),
+            spot_to_spot=random.random() < 0.5,
+            rebalance=random.choice((RebalanceSettings(), EAGER)),
+        ),
     )
 
 
@@ -412,7 +419,10 @@ def test_every_machine_goes_or_has_a_reason_to_stay(made: Scene) -> None:
 def test_the_properties_are_not_about_nothing() -> None:
     seen: Counter[str] = Counter()
     for seed in range(200):
-        for command in scene(seed, 8).plan().commands:
+        made = scene(seed, 8)
+        # the other methods come first, and leave rebalancing little in so small a cluster
+        rebalance = METHODS["rebalance"](Search(made.look()))
+        for command in (*made.plan().commands, *rebalance.commands):
             seen[command.method] += 1
             seen[command.decision] += 1
 
