@@ -19,7 +19,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow wheels docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow wheels browser docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -61,13 +61,19 @@ check: install ## format, lint, types and import direction
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: install wheels ## the slower tests: a real control plane, crashes at every write, storms
+slow: install wheels browser ## the slower tests: a real control plane, crashes at every write, storms
 	$(BIN)/python -m pytest -q -m "slow and not image"
 	$(BIN)/python -m pytest -n auto -q -m storm
 
 wheels: install ## fetch the pinned wheels for every Python, once, for the tests that install them
 	@PYTHONPATH=tools $(BIN)/python -m releasing.wheels || \
 	  echo "wheels could not be fetched: tests that install them will be skipped" >&2
+
+browser: install ## what drives a browser in the tests of the simulation's page; Debian's chromium is needed beside it
+	@$(PINNED) -r requirements/browser.txt || \
+	  echo "playwright could not be fetched: tests in a browser will be skipped" >&2
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q chromium >/dev/null; } || \
+	  echo "no chromium on this machine (apt-get install chromium): tests in a browser will be skipped" >&2
 
 docs: install $(SITE)/.builds ## build the site of the documentation in build/site/html, and check its links
 	$(BIN)/python tools/docs_site.py stage
@@ -121,6 +127,7 @@ lock: ## resolve the pinned requirement files anew (needs uv)
 	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt
 	$(LOCK) --upgrade --group installer -o requirements/installer.txt
 	$(LOCK) --upgrade --group docs -o requirements/docs.txt
+	$(LOCK) --constraints requirements/dev.txt --upgrade --group browser -o requirements/browser.txt
 
 clean: ## forget the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

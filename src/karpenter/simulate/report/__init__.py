@@ -1,0 +1,1 @@
+"""Reports of runs: the document, and the table and the page that show it."""
