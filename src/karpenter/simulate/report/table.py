@@ -121,7 +121,6 @@ def _judgements(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     for variant in variants:
         of = _of(variant, variants)
-        found += [f"✗ {of}{visible(problem)}" for problem in variant["problems"]]
         for each in variant["invariants"]:
             for broken in each["broken"][:_MOST_NAMED]:
                 when = length(broken["at"])

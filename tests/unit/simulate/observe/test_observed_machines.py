@@ -79,10 +79,12 @@ machines = st.lists(
 
 @pytest.mark.case("SIM-31")
 @given(machines)
-def test_parts_of_the_cost_add_up_and_the_series_has_the_same_integral(drawn: list[object]) -> None:
+def test_parts_of_the_cost_add_up_and_the_series_has_the_same_integral(
+    drawn: list[tuple[float, float, float, str, str]],
+) -> None:
     stage = Stage(until=2 * HOUR, grid=100)
     happening = []
-    for number, (began, lived, price, zone, capacity) in enumerate(drawn):  # type: ignore[misc]
+    for number, (began, lived, price, zone, capacity) in enumerate(drawn):
         place = {"price": price, "zone": zone, "capacity_type": capacity, "pool": f"p-{zone}"}
         happening.append((began, 0, number, place))
         happening.append((began + max(60.0, lived), 1, number, place))

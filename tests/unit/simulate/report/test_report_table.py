@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.reports import report, variant
+from karpenter.api.meta import JsonObject
 from karpenter.simulate.report.table import MOST_LINES, length, table
 
 
@@ -20,7 +21,8 @@ def test_a_table_is_never_longer_than_forty_lines() -> None:
     ]
     pods = {**variant()["pods"], "unscheduled": waiting}
     many = [
-        variant(f"v{n}", pods=pods, problems=[f"problem {k}" for k in range(9)]) for n in range(9)
+        variant(f"v{n}", pods=pods, invariants=[broken_promise(f"A{k}") for k in range(9)])
+        for n in range(9)
     ]
 
     lines = table(report(*many)).splitlines()
@@ -29,12 +31,17 @@ def test_a_table_is_never_longer_than_forty_lines() -> None:
     assert "-o json has them all" in lines[-1]
 
 
-def test_what_broke_comes_before_what_held() -> None:
+def broken_promise(name: str) -> JsonObject:
     broken = {"at": 61.0, "text": "default/web-1 evicted with no disruption allowed"}
-    promise = {"id": "A1", "promise": "we break no PDB", "judged": 9, "broken": [broken]}
+    return {"id": name, "promise": "we break no PDB", "judged": 9, "broken": [broken]}
+
+
+def test_what_broke_comes_before_what_held() -> None:
     held = {"path": "x", "value": 1, "held": True, "sentence": "x is 1"}
 
-    lines = table(report(variant(invariants=[promise], expectations=[held]))).splitlines()
+    lines = table(
+        report(variant(invariants=[broken_promise("A1")], expectations=[held]))
+    ).splitlines()
 
     assert [
         "✗ A1 at 1 min 1 s: default/web-1 evicted with no disruption allowed",

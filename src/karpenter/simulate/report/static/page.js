@@ -64,7 +64,7 @@
   // --- Head
 
   const broken = variants.reduce(
-    (sum, each) => sum + each.problems.length + each.expectations.filter((e) => !e.held).length +
+    (sum, each) => sum + each.expectations.filter((e) => !e.held).length +
       each.invariants.reduce((n, i) => n + i.broken.length, 0), 0);
   const verdict = !report.scenario.complete ? ["cut short", "cut"]
     : broken ? [broken === 1 ? "1 promise broken" : `${broken} promises broken`, "broken"] : ["everything held", "held"];
@@ -404,8 +404,7 @@
     variant.pods.unscheduled.map((each) => [[each.pod], [length(each.seconds), "n"], [each.reason || "no reason is known", "text"]]), "None: every pod has a node.");
 
   const promises = (variant) => {
-    const lines = [...variant.problems.map((text) => ["✗", text]),
-      ...variant.invariants.map((each) => [each.broken.length ? "✗" : "✓", `${each.id}: ${each.promise} (judged ${grouped(each.judged, 0)} times)` + each.broken.slice(0, 5).map((b) => `; at ${clock(b.at)}: ${b.text}`).join("")]),
+    const lines = [...variant.invariants.map((each) => [each.broken.length ? "✗" : "✓", `${each.id}: ${each.promise} (judged ${grouped(each.judged, 0)} times)` + each.broken.slice(0, 5).map((b) => `; at ${clock(b.at)}: ${b.text}`).join("")]),
       ...variant.expectations.map((each) => [each.held ? "✓" : "✗", each.sentence])];
     return listed("Promises and expectations", [[""], ["what"]], lines.map(([mark, text]) => [[mark, mark === "✓" ? "held" : "broken"], [text, "text"]]), "The scenario expects nothing, and no promise was judged.");
   };
