@@ -28,7 +28,8 @@ from karpenter.settings import DEFAULT_GATES
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "tests" / "surfaces"
 RELEASED: Final = FOLDER / "released"
-_SCHEMAS: Final = ROOT / "src" / "karpenter" / "report"
+_SOURCES: Final = ROOT / "src" / "karpenter"
+_SCHEMAS: Final = (_SOURCES / "report", _SOURCES / "simulate" / "report")
 _EVENT: Final = re.compile(r"^\| `(\w+)` \| ([^|]+) \| (Normal|Warning) \|", re.MULTILINE)
 _UNRELEASED: Final = re.compile(r"^## Unreleased\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _NOTES: Final = re.compile(
@@ -85,7 +86,7 @@ def events() -> Iterator[str]:
 
 def documents() -> Iterator[str]:
     """Fields of the documents of ``-o json`` and of decision records, with their types."""
-    for file in sorted(_SCHEMAS.glob("*.schema.json")):
+    for file in sorted(file for folder in _SCHEMAS for file in folder.glob("*.schema.json")):
         schema = json.loads(file.read_text("utf-8"))
         yield from _fields(f"{file.name.split('.')[0]} ", schema, schema)
 
