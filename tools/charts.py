@@ -123,6 +123,11 @@ Nodes then say.""",
         ("karpenter-pod-deletion-cost",),
         ("settings.featureGates.podDeletionCostManagement=true",),
     ),
+    "optional/spot-history.yaml": Roles(
+        "With SPOT_INTERRUPTION_COST: interruptions of spot are counted, and kept in one ConfigMap.",
+        ("karpenter-spot-history",),
+        ("settings.spotInterruptionCost=1",),
+    ),
     "optional/webhook.yaml": Roles(
         """\
 With WEBHOOK_PORT=8443: a Service that leads the API server to the webhook, a Secret without data for its

@@ -4,11 +4,15 @@ Planners read no settings, feature gates or environment; this module converts se
 inputs, for the controllers and the command line alike.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from karpenter.disruption.context import DisruptionSettings
 from karpenter.disruption.rebalance.settings import RebalanceMode, RebalanceSettings
 from karpenter.scheduling.inputs.scheduler_config import parse_scheduler_config
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.provisioning import PassSettings
+from karpenter.scheduling.spot.risk import Place, Seen, SpotRisk
 from karpenter.settings import Settings
 from karpenter.state.nodes import nomination_window
 
@@ -33,6 +37,7 @@ def pass_settings(settings: Settings) -> PassSettings:
                 min_types=settings.packing_min_types.on_demand,
                 min_spot_types=settings.packing_min_types.spot,
                 price_slack=settings.packing_price_slack.percent / 100,
+                risk=SpotRisk(cost) if (cost := settings.spot_interruption_cost) > 0 else None,
             ),
         ),
         overlays=gates["NodeOverlay"],
@@ -42,6 +47,15 @@ def pass_settings(settings: Settings) -> PassSettings:
         deletion_cost_is_ours=gates["PodDeletionCostManagement"],
         default_constraints=parse_scheduler_config(settings.scheduler_config),
     )
+
+
+def with_spot_seen(settings: PassSettings, seen: Mapping[Place, Seen]) -> PassSettings:
+    """The settings with what was seen of interruptions until now, where these have a price."""
+    cost = settings.options.cost
+    if cost.risk is None:
+        return settings
+    risk = SpotRisk(cost.risk.cost, dict(seen))
+    return replace(settings, options=replace(settings.options, cost=replace(cost, risk=risk)))
 
 
 def disruption_settings(settings: Settings) -> DisruptionSettings:

@@ -97,6 +97,7 @@ class Settings:
     packing_node_cost: float = 0.02  # dollars per hour that a node costs beside its price
     packing_min_types: MinTypes = MinTypes(5, 15)
     packing_price_slack: Percentage = Percentage(10)
+    spot_interruption_cost: float = 0.0  # dollars that one interrupted machine costs
     rebalance: str = "Off"
     rebalance_moves: Percentage = Percentage(5)  # of all reschedulable pods, in any hour
     rebalance_payback: timedelta = timedelta(hours=24)

@@ -124,7 +124,7 @@ async def aws_sandbox(
 
     def make_cloud(kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
         (box,) = boxes
-        context = ProviderContext(kube, clock, given, {}, rng)
+        context = ProviderContext(kube, clock, given, {}, rng, decisions=box.run.decisions)
         provider = box.world.make_provider(context, observe=box.calls.append)
         box.providers.append(provider)
         return provider

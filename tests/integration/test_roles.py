@@ -176,6 +176,16 @@ async def test_with_early_binding() -> None:
 
 
 @in_virtual_time
+async def test_with_a_price_of_interruptions() -> None:
+    on = {"spot_interruption_cost": 1.0, "leader_election_namespace": "kube-system"}
+    async with recorded(kwok_pool(), deployment("web", 3), **on) as used:
+        await used.run.until(lambda: len(used.run.running) == 3)
+        await used.run.pass_time(1300)
+
+        used.check("spot-history")
+
+
+@in_virtual_time
 async def test_with_devices() -> None:
     async with recorded(kwok_pool(), deployment("web", 3), ignore_dra_requests=False) as used:
         await used.run.until(lambda: len(used.run.running) == 3)

@@ -116,6 +116,7 @@
   "packingNodeCost" "PACKING_NODE_COST"
   "packingMinTypes" "PACKING_MIN_TYPES"
   "packingPriceSlack" "PACKING_PRICE_SLACK"
+  "spotInterruptionCost" "SPOT_INTERRUPTION_COST"
   "rebalance" "REBALANCE"
   "rebalanceMoves" "REBALANCE_MOVES"
   "rebalancePayback" "REBALANCE_PAYBACK"

@@ -132,6 +132,12 @@ SETTINGS: Final = (
         "cheapest: instance types a claim keeps, launched on-demand and on spot.",
     ),
     Flag(
+        "spot_interruption_cost",
+        "DOLLARS",
+        "0",
+        "What one interrupted spot machine costs, beside its price; 0 turns risk prices off.",
+    ),
+    Flag(
         "packing_price_slack",
         "PERCENT",
         "10%",

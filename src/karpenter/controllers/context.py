@@ -23,6 +23,7 @@ from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import Recorder
 from karpenter.kube.mirror import Mirror
+from karpenter.scheduling.spot.risk import Place, Seen
 from karpenter.settings import Settings
 from karpenter.state.cluster import ClusterState
 from karpenter.telemetry import Metrics
@@ -46,6 +47,7 @@ class Context:
     rng: random.Random
     decisions: DecisionLog = field(default_factory=DecisionLog)
     state: ClusterState = field(default_factory=ClusterState)
+    spot_seen: dict[Place, Seen] = field(default_factory=dict)  # interruptions and hours of spot
     _ends: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self) -> None:

@@ -55,6 +55,7 @@ from karpenter.controllers.provisioning.static_pools import (
     StaticProvisioning,
 )
 from karpenter.controllers.provisioning.triggers import NodeTrigger, PodTrigger
+from karpenter.controllers.spot_history import SpotHistoryKeeper
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.nodes import NodeTermination
@@ -72,6 +73,7 @@ def disruption_controllers(
     ineffective = IneffectiveMoves(context.clock)
     queue = CommandQueue(context, ineffective)
     controllers: list[Runnable] = [
+        *([SpotHistoryKeeper(context)] if settings.spot_interruption_cost > 0 else ()),
         ClaimConditions(context, planned, ineffective),
         queue,
         DisruptionLoop(context, queue, planned),

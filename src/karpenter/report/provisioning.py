@@ -180,6 +180,7 @@ def launch_document(launch: Launch) -> dict[str, Any]:
         "zone": launch.zone,
         "capacityType": launch.capacity_type,
         "price": launch.price,
+        **({} if launch.risk_hourly is None else {"riskHourly": launch.risk_hourly}),
         **estimate_mark(launch.is_estimate),
         **_coverage(launch),
     }

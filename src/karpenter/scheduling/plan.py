@@ -76,6 +76,7 @@ class Launch:
     capacity_type: str
     price: float
     is_estimate: bool = False  # the price is an estimate
+    risk_hourly: float | None = None  # what its risk costs, where interruptions have a price
     covered_by: tuple[Coverage, ...] = ()  # the parts of the price that commitments pay
 
     @property

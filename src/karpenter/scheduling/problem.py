@@ -13,6 +13,7 @@ from karpenter.scheduling.commitments import Ledger
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.inputs.daemons import Daemon
+from karpenter.scheduling.spot.risk import SpotRisk
 from karpenter.state.nodes import StateNode
 
 _NONE: Final[Mapping[str, frozenset[str]]] = {}
@@ -49,6 +50,7 @@ class CostOptions:
     min_spot_types: int = 15  # and launched on spot
     price_slack: float = 0.1  # types up to this fraction above the cheapest are kept too
     is_forced: bool = False  # pools may not choose another packing
+    risk: SpotRisk | None = None  # what interruptions of spot cost; None: nothing
 
 
 @dataclass(frozen=True, slots=True)

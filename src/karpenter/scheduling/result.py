@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from karpenter.api.karpenter import NodePool
@@ -106,8 +106,15 @@ class ClaimWriter:
             labels=claim_labels(template.node_pool, held, self._facts),
             annotations=_annotations(template, claim, bits, is_short=bool(short)),
             overhead=_least_overhead(template, bits),
-            launch=launch_of(template, wanted),
+            launch=self._with_risk(launch_of(template, wanted)),
         )
+
+    def _with_risk(self, launch: Launch | None) -> Launch | None:
+        """A launch with what the risk of its interruption costs, where that has a price."""
+        risk = self._options.cost.risk
+        if launch is None or risk is None or launch.capacity_type != labels.SPOT:
+            return launch
+        return replace(launch, risk_hourly=risk.hourly(launch.instance_type, launch.zone))
 
 
 def with_bookings(

@@ -360,7 +360,8 @@ def connected(
                 metrics=metrics,
                 version_source=version_source(context.kube, calls, settings),
                 telemetry=telemetry,
-                decisions=context.decisions or DecisionLog(),
+                # an empty log is false, and the one of the process is empty at first
+                decisions=DecisionLog() if context.decisions is None else context.decisions,
                 is_simulated=is_simulated,
             )
         )

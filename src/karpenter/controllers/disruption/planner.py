@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -34,7 +34,7 @@ from karpenter.disruption.rebalance.settings import RebalanceSettings, is_wanted
 from karpenter.disruption.validation import Validation, validated
 from karpenter.model.conditions import DRIFTED
 from karpenter.model.labels import DO_NOT_DISRUPT
-from karpenter.pass_settings import disruption_settings
+from karpenter.pass_settings import disruption_settings, with_spot_seen
 from karpenter.scheduling.attempt import HasTime
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
@@ -185,6 +185,8 @@ class DisruptionPlanner:
         is_legacy = len(context.mirror(Provisioner)) > 0
         memory = Memory(self._unseen, {uid: tuple(at) for uid, at in self._reboots.items()})
         stop = self._stop = threading.Event()
+        planning = with_spot_seen(self.settings.planning, context.spot_seen)
+        settings = replace(self.settings, planning=planning)
 
         def begun() -> DisruptionPass:
             facts, overlays = context.cloud.facts, self.settings.planning.overlays
@@ -193,7 +195,7 @@ class DisruptionPlanner:
                 seen,
                 catalogue_of(types),
                 facts,
-                self.settings,
+                settings,
                 now=now,
                 in_progress=in_progress,
                 memory=memory,

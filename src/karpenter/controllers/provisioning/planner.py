@@ -17,7 +17,7 @@ from karpenter.controllers.context import Context
 from karpenter.controllers.pool_types import PoolTypes
 from karpenter.controllers.provisioning.triggers import is_provisionable
 from karpenter.disruption.later_passes import may_fit_later, with_later_passes
-from karpenter.pass_settings import pass_settings
+from karpenter.pass_settings import pass_settings, with_spot_seen
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
 from karpenter.scheduling.inputs.pools import Pools, sort_out_pools
@@ -61,7 +61,7 @@ class ProvisioningPlanner:
     def __init__(self, context: Context, log: Any) -> None:
         self._context = context
         self._log = log
-        self._settings: Final = replace(pass_settings(context.settings), static=False)
+        self._settings = replace(pass_settings(context.settings), static=False)
         self._compiler = Compiler()
         self._passes = 0
         self._types = PoolTypes(context.cloud, self._complain)
@@ -75,6 +75,7 @@ class ProvisioningPlanner:
         context = self._context
         snapshot = context.state.snapshot()
         types = await self._instance_types(snapshot)
+        self._settings = with_spot_seen(self._settings, context.spot_seen)
         watch = _Stopwatch(context.clock, _LONGEST_PLANNING)
         is_legacy = len(context.mirror(Provisioner)) > 0
         self._log.debug("computing scheduling decision for provisionable pod(s)")

@@ -231,6 +231,27 @@ class Consolidation:
         listed = sum(candidate.price for candidate in candidates) - option.cheapest
         return listed - self.view.lost_coverage(candidates, [written])
 
+    def _worth_its_risk(
+        self, option: Option, candidates: Sequence[Candidate], price: float
+    ) -> Option | Refused:
+        """A replacement of on-demand by spot, unless the risk of spot costs more than it saves."""
+        risk = self.view.settings.planning.options.cost.risk
+        universe = option.template.universe
+        cheapest = universe.cheapest(option.wanted)
+        if risk is None or cheapest is None or cheapest.capacity_type != labels.SPOT:
+            return option
+        if all(candidate.capacity_type == labels.SPOT for candidate in candidates):
+            return option
+        bit = universe.cheapest_bit(option.wanted)
+        hourly = risk.hourly(universe.type_names[universe.type_of[bit]], cheapest.zone)
+        if cheapest.price + hourly < price:
+            return option
+        detail = (
+            f"spot at ${cheapest.price:.4g}/h would save less than the risk of an interruption costs,"
+            f" ${hourly:.4g}/h"
+        )
+        return Refused(detail, is_silent=True)
+
     def judged(self, command: Command) -> tuple[Command | Refused, tuple[Score, ...]]:
         """A command with its score, or refused by a pool whose score threshold it misses."""
         scores = tuple(
@@ -266,6 +287,8 @@ class Consolidation:
         if covered is not None:
             return covered
         found = replacement(option, candidates, price, spot_to_spot=self.view.settings.spot_to_spot)
+        if isinstance(found, Option):
+            found = self._worth_its_risk(found, candidates, price)
         if returns and isinstance(found, Refused):
             return Refused(f"{returns[0].in_words()}; until then {found.detail}", is_silent=True)
         return found

@@ -6,8 +6,9 @@ those that are nearly as cheap. Whole types are kept: on-demand of the same type
 fallback of spot.
 """
 
+import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from karpenter.cloud.types import comparable_price
@@ -35,21 +36,22 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
     known price.
     """
     universe = template.universe
-    sold = _sold(universe, claim.bits)
+    sold = _sold(universe, claim.bits, cost)
     if claim.bookings or not sold:
         return None
-    first = universe.offerings[universe.cheapest_bit(sold)]
+    least, lowest = next(_by_price(universe, sold, cost))
+    first = universe.offerings[lowest]
     if first.is_reserved:
         return None  # a reservation is prepaid, so its price is no measure for the fallback
     minimum = _minimum(first.capacity_type, cost)
-    most = first.price * (1 + cost.price_slack)
+    most = least * (1 + cost.price_slack)
     kept: dict[int, KeptType] = {}
     ceiling = first.price
-    for bit in universe.members(sold):
+    for compared, bit in _by_price(universe, sold, cost):
         index, price = universe.type_of[bit], universe.offerings[bit].price
-        if price > most and len(kept) >= minimum:
-            break  # bits are in the order of price, so all others are more expensive
-        if price > most and index in kept:
+        if compared > most and len(kept) >= minimum:
+            break  # they come in the order of price, so all others are more expensive
+        if compared > most and index in kept:
             continue
         ceiling = max(ceiling, price)
         if index not in kept:
@@ -57,6 +59,9 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
             because = because if kept else KeptFor.CHEAPEST
             kept[index] = KeptType(universe.type_names[index], price, because)
     bits = _of_types(universe, kept) & claim.bits
+    if cost.risk is not None and first.capacity_type != labels.SPOT:
+        # spot would be launched first, although its risk makes it the more expensive
+        bits &= ~universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
     bits, more = _for_min_values(template, claim, sold, bits)
     added = []
     for bit in more:
@@ -99,10 +104,10 @@ def expected_price(template: Template, bits: int, cost: CostOptions) -> float:
     """The expected price of a machine from these offerings.
 
     EC2 launches on-demand at the lowest price, but spot where there is capacity: there it is the
-    mean over the cheapest types.
+    mean over the cheapest types, with what the risk of an interruption costs.
     """
     universe = template.universe
-    sold = _sold(universe, bits)
+    sold = _sold(universe, bits, cost)
     if not sold:
         cheapest = universe.cheapest(bits)
         return comparable_price(cheapest.price) if cheapest is not None else 0.0
@@ -110,8 +115,8 @@ def expected_price(template: Template, bits: int, cost: CostOptions) -> float:
     if first.capacity_type != labels.SPOT:
         return first.price
     prices: dict[int, float] = {}
-    for bit in universe.members(sold):
-        prices.setdefault(universe.type_of[bit], universe.offerings[bit].price)
+    for price, bit in _by_price(universe, sold, cost):
+        prices.setdefault(universe.type_of[bit], price)
         if len(prices) >= cost.min_spot_types:
             break
     return math.fsum(prices.values()) / len(prices)
@@ -119,7 +124,7 @@ def expected_price(template: Template, bits: int, cost: CostOptions) -> float:
 
 def has_choice(universe: OfferingIndex, bits: int, cost: CostOptions) -> bool:
     """Whether as many types as a claim must keep have an offering in ``bits``."""
-    sold = _sold(universe, bits)
+    sold = _sold(universe, bits, cost)
     if not sold:
         return False
     minimum = _minimum(universe.offerings[universe.cheapest_bit(sold)].capacity_type, cost)
@@ -135,12 +140,39 @@ def _minimum(capacity_type: str, cost: CostOptions) -> int:
     return cost.min_spot_types if capacity_type == labels.SPOT else cost.min_types
 
 
-def _sold(universe: OfferingIndex, bits: int) -> int:
+def _by_price(universe: OfferingIndex, bits: int, cost: CostOptions) -> Iterator[tuple[float, int]]:
+    """Yield the offerings in ``bits`` by the price they are compared at, which is yielded too.
+
+    Spot is compared with the price of its risk. That is never negative, so an offering may be
+    yielded as soon as all others have a higher price without it.
+    """
+    if cost.risk is None:
+        for bit in universe.members(bits):
+            yield universe.offerings[bit].price, bit
+        return
+    waiting: list[tuple[float, int]] = []
+    for bit in universe.members(bits):
+        offering = universe.offerings[bit]
+        price = comparable_price(offering.price)
+        while waiting and waiting[0][0] <= price:
+            yield heapq.heappop(waiting)
+        if offering.capacity_type == labels.SPOT:
+            name = universe.type_names[universe.type_of[bit]]
+            price += cost.risk.hourly(name, offering.zone)
+        heapq.heappush(waiting, (price, bit))
+    while waiting:
+        yield heapq.heappop(waiting)
+
+
+def _sold(universe: OfferingIndex, bits: int, cost: CostOptions) -> int:
     """Those of ``bits`` with the capacity type of the cheapest, at a known price."""
     bits &= universe.launchable
     if not bits:
         return 0
-    first = universe.offerings[universe.cheapest_bit(bits)]
+    if cost.risk is None:
+        first = universe.offerings[universe.cheapest_bit(bits)]
+    else:
+        first = universe.offerings[next(_by_price(universe, bits, cost))[1]]
     if not math.isfinite(first.price):
         return 0
     bits &= universe.with_value(labels.CAPACITY_TYPE, first.capacity_type)
