@@ -1,6 +1,6 @@
 """Whatever the cluster, a plan of ``PACKING=cheapest`` breaks no rule and is never dearer.
 
-The properties are those of docs/spec/optimize.md, section 7.1: P1 to P5.
+The properties are those of docs/spec/optimize.md, section 7.1: P1 to P7.
 """
 
 import math
@@ -12,13 +12,21 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.builders import pods, priced_type
 from helpers.random_clusters import Question, Recipe, recipes
-from helpers.solver import written
+from helpers.solver import solved, written
 from karpenter.checker.check import accounting_violations, check_plan
+from karpenter.checker.inputs import Rule, Violation
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels as keys
+from karpenter.model.requirement import Operator, requirement
+from karpenter.model.requirements import Requirements
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
 from karpenter.scheduling.cheapest.market import Configuration, Draw, Market, Size, Work
-from karpenter.scheduling.problem import CostOptions, PackingMode
+from karpenter.scheduling.plan import Launch, Plan, PlannedClaim
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.solve import solve
+from karpenter.state.pods import key_of
 
 orders = st.integers(0, 1000).map(Random)
 costs = st.builds(
@@ -94,6 +102,106 @@ def test_when_time_runs_out_every_pod_is_still_accounted_for(
     plan = solve(question.problem, has_time=lambda: next(left, None) is not None)
 
     assert [] == [*accounting_violations(question.cluster, plan)]
+
+
+OPTIMAL = 1e-4  # gaps below it count as proved
+
+
+def is_proved(plan: Plan) -> bool:
+    return plan.hourly_cost <= plan.lower_bound * (1 + OPTIMAL)
+
+
+sold = st.lists(
+    st.tuples(st.sampled_from((1, 2, 4, 8)), st.sampled_from((0.1, 0.19, 0.36, 0.7))),
+    min_size=1,
+    max_size=3,
+)
+wanted = st.lists(st.tuples(st.sampled_from(("1", "2", "3")), st.integers(1, 5)), max_size=2)
+
+
+@given(sold, wanted, st.tuples(st.integers(1, 9), st.sampled_from((0.05, 0.15, 0.3, 0.5, 2.0))))
+@example([(8, 0.36)], [("1", 5)], (5, 0.15))
+@settings(max_examples=80, deadline=None)
+def test_one_more_offering_never_makes_what_is_proved_dearer(
+    types: list[tuple[int, float]], kinds: list[tuple[str, int]], more: tuple[int, float]
+) -> None:
+    asked = [
+        made
+        for number, (cpu, count) in enumerate((("1", 2), *kinds))
+        for made in pods(count, f"k{number}", cpu=cpu, memory="1Gi")
+    ]
+    catalogue = [priced_type(f"t{n}", cpu, price) for n, (cpu, price) in enumerate(types)]
+    catalogue.append(priced_type("largest", 64, 3.0))  # everyone finds a place
+
+    fewer, most = (
+        solved(asked, types=each, options=Options(cost=CHEAP)).plan
+        for each in (catalogue, [*catalogue, priced_type("more", *more)])
+    )
+
+    assert not most.left_out
+    if is_proved(fewer) and is_proved(most):
+        assert most.hourly_cost <= fewer.hourly_cost * (1 + 2 * OPTIMAL)
+    assert most.lower_bound <= fewer.hourly_cost * (1 + 1e-9)
+
+
+@given(recipes(reservations=False), costs)
+@settings(max_examples=60, deadline=None)
+def test_every_kept_type_holds_the_claim_and_there_are_enough(
+    recipe: Recipe, cost: CostOptions
+) -> None:
+    """The checker judges which types would do: those that a plan may list alone.
+
+    It does not know of preferences, nor which alternative of an affinity was taken, so claims with
+    such pods are not counted.
+    """
+    question = asking_for(recipe.question, cost)
+    plan = solve(question.problem)
+    assert [] == check_plan(question.cluster, plan)  # each type that a claim lists holds it
+    by_name = {key_of(pod): pod for pod in question.pods}
+
+    for claim in plan.claims:
+        asked = [by_name[name].spec.affinity for name in claim.pods]
+        if claim.launch is None or any(each is not None and each.node_affinity for each in asked):
+            continue
+        able = [
+            kind.name
+            for kind in question.types
+            if (alone := as_only(claim, kind)) is not None
+            and [] == broken_by(question, plan, claim, alone)
+        ]
+        is_spot = claim.launch.capacity_type == keys.SPOT
+        minimum = cost.min_spot_types if is_spot else cost.min_types
+        minimum = min(minimum, question.options.most_instance_types)
+        assert len(claim.instance_types) >= min(minimum, len(able))
+
+
+def as_only(claim: PlannedClaim, kind: InstanceType) -> PlannedClaim | None:
+    """A claim for one type alone, launched with the same capacity type; None if it is not sold so."""
+    assert claim.launch is not None
+    others = [entry for entry in claim.requirements if entry.key != keys.INSTANCE_TYPE]
+    held = Requirements(others) & [requirement(keys.INSTANCE_TYPE, Operator.IN, (kind.name,))]
+    ways = [
+        each
+        for each in kind.offerings
+        if each.is_launchable
+        and each.capacity_type == claim.launch.capacity_type
+        and math.isfinite(each.price)
+        and each.requirements.intersects(held)
+    ]
+    if not ways:
+        return None
+    way = min(ways, key=lambda each: (each.price, each.zone))
+    launch = Launch(kind.name, way.zone, way.capacity_type, way.price)
+    return replace(claim, instance_types=(kind.name,), requirements=held, launch=launch)
+
+
+def broken_by(
+    question: Question, plan: Plan, claim: PlannedClaim, alone: PlannedClaim
+) -> list[Violation]:
+    """The rules that a plan breaks with a claim for one type alone, but for those about money."""
+    claims = tuple(alone if each is claim else each for each in plan.claims)
+    found = check_plan(question.cluster, replace(plan, claims=claims))
+    return [each for each in found if each.rule not in (Rule.COST, Rule.MIN_VALUES)]
 
 
 @st.composite

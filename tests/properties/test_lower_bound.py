@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from helpers.builders import (
     daemon_set,
     expression,
     instance_type,
+    managed_node,
     node_pool,
     offering,
     pod,
@@ -21,6 +23,8 @@ from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode
+from karpenter.state.nodes import StateNode
 
 ZONES = ("z1", "z2")
 GPU = "acme/gpu"
@@ -57,6 +61,16 @@ class Shop:
     machines: tuple[Machine, ...]
     open_zones: tuple[str, ...]
     daemon_cpu: int  # taken on every node
+
+
+@dataclass(frozen=True)
+class Old:
+    """A machine that exists, with nothing on it."""
+
+    cpu: int
+    memory: int
+    slots: int
+    zone: str
 
 
 prices = st.sampled_from((0.05, 0.1, 0.3, 0.7, 1.1, 4.0))
@@ -104,8 +118,75 @@ def test_no_packing_costs_less_than_the_bound(shop: Shop, wanted: list[Wish]) ->
     assert answer.plan.lower_bound <= cheapest(shop, placed) * (1 + 1e-9)
 
 
+olds = st.builds(
+    Old,
+    cpu=st.integers(1, 6),
+    memory=st.integers(1, 8),
+    slots=st.integers(1, 4),
+    zone=st.sampled_from(ZONES),
+)
+
+
+@given(
+    shops,
+    st.lists(wishes, min_size=1, max_size=5),
+    st.lists(olds, max_size=2),
+    st.sampled_from(PackingMode),
+)
+@settings(max_examples=150, deadline=None)
+def test_room_that_exists_makes_no_bound_too_high(
+    shop: Shop, wanted: list[Wish], old: list[Old], packing: PackingMode
+) -> None:
+    """The sharper bound of packing by price too, with zones that pin pods and pools that repel them."""
+    cost = CostOptions(packing=packing, node_cost=0.0, min_types=1, min_spot_types=1)
+    answer = solved(
+        [_pod(f"p{number}", wish) for number, wish in enumerate(wanted)],
+        types=[_type(f"t{number}", machine) for number, machine in enumerate(shop.machines)],
+        pools=[
+            node_pool(requirements=[expression(keys.ZONE, "In", *shop.open_zones)], weight=1),
+            node_pool(GUARDED, taints=[taint("k:NoSchedule")]),
+        ],
+        nodes=[_node(f"old{number}", each) for number, each in enumerate(old)],
+        daemon_sets=[daemon_set(cpu="1", tolerations=[toleration()])] * shop.daemon_cpu,
+        options=Options(cost=cost),
+    )
+
+    placed = [wanted[int(name.removeprefix("p"))] for name in answer.placed]
+    best = min(
+        cheapest(shop, [wish for wish, place in zip(placed, places, strict=True) if place is None])
+        for places in product((None, *old), repeat=len(placed))
+        if all(
+            _holds(each, [w for w, p in zip(placed, places, strict=True) if p is each], shop)
+            for each in old
+        )
+    )
+    assert answer.plan.lower_bound <= best * (1 + 1e-9)
+
+
+def _holds(old: Old, together: Sequence[Wish], shop: Shop) -> bool:
+    return not together or (
+        sum(wish.cpu for wish in together) + shop.daemon_cpu <= old.cpu
+        and sum(wish.memory for wish in together) <= old.memory
+        and not any(wish.gpus for wish in together)
+        and len(together) + shop.daemon_cpu <= old.slots
+        and all(not wish.zones or old.zone in wish.zones for wish in together)
+    )
+
+
+def _node(name: str, old: Old) -> StateNode:
+    return managed_node(
+        name,
+        cpu=str(old.cpu),
+        memory=f"{old.memory}Gi",
+        slots=old.slots,
+        zone=old.zone,
+    )
+
+
 def cheapest(shop: Shop, wanted: Sequence[Wish]) -> float:
     """The price of the best of all packings."""
+    if not wanted:
+        return 0.0
     return min(sum(_price(shop, part) for part in parts) for parts in _partitions(wanted))
 
 
