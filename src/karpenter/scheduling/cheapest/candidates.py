@@ -278,10 +278,10 @@ def _made(
 
     makers: list[tuple[Candidate, Callable[[_Draft], bool]]] = [
         (Candidate.APART, _Draft.pack_apart),
-        (Candidate.GREEDY, lambda draft: draft.buy(by_greed)),
+        (Candidate.GREEDY, lambda draft: draft.buy(by_greed, built_in)),
     ]
     if budget > 0:
-        makers.append((Candidate.CONFIGURATIONS, lambda draft: draft.buy(by_configurations)))
+        makers.append((Candidate.CONFIGURATIONS, lambda draft: draft.buy(by_configurations, work)))
     for candidate, make in makers:
         if not has_time():
             search.is_cut = True
@@ -354,14 +354,15 @@ class _Draft:
         self._left += packer.take_back()
         return True
 
-    def buy(self, chooser: _Chooser) -> bool:
+    def buy(self, chooser: _Chooser, work: Work) -> bool:
         """Pack every market by price; return whether the work budget was enough for it."""
-        for market in self._markets:
-            for part, with_choice in in_turn(market):
-                if with_choice:
-                    self._top_up(part)
-                if not self._bought(part, chooser, with_choice=with_choice):
-                    return False
+        parts = [part for market in self._markets for part in in_turn(market)]
+        for number, (part, with_choice) in enumerate(parts, start=1):
+            work.keep_for(len(parts) - number)
+            if with_choice:
+                self._top_up(part)
+            if not self._bought(part, chooser, with_choice=with_choice):
+                return False
         return True
 
     def _bought(self, pool: PoolMarket, chooser: _Chooser, *, with_choice: bool) -> bool:

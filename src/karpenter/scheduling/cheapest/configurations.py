@@ -41,6 +41,8 @@ _SEARCH_NODES: Final = 20_000  # of one exact search
 _NODES_PER_PAIR: Final = 3  # nodes of such a search that take as long as one pair
 _MOST_UNITS: Final = 4000  # of cpu, the width of a knapsack table
 _RATES: Final = 11  # different charges for the other resources, one table for each
+_STEEP_RATES: Final = 8  # further charges for each other resource that may fill a size first
+_STEP: Final = 1.5  # from one of them to the next
 _TABLES_ASKED: Final = 3  # tables that bound each node of a search
 _MOST_TABLES: Final = 8  # one for each set of classes that share sizes
 _SAFETY: Final = 1 + 1e-9  # the bound is divided by it, to cover rounding errors of floats
@@ -530,7 +532,7 @@ class _Pricing:
             whole = self._numpy.floor(amounts[first:last] + 1e-9)
             users = self._user_of[first:last]
             start = {int(user): int(n) for user, n in zip(users, whole, strict=True) if n > 0}
-            if not self._fits(start, size.room):
+            if not market.holds(number, start):
                 start = {}
             # Fill the remaining room by a pod's share over the room it takes, at dual rates
             spare = shares[users] / (self._needs[users] @ rates[number] + 1e-12)
@@ -542,12 +544,6 @@ class _Pricing:
     def limits_of(self, shares: Any) -> Any:
         """What the pods on one machine of each size can be worth at most."""
         return self._limits(shares, self._solve(shares))
-
-    def _fits(self, pods: Mapping[int, int], room: Sequence[int]) -> bool:
-        needs = self._market.needs
-        return all(
-            sum(needs[user][r] * n for user, n in pods.items()) <= room[r] for r in range(len(room))
-        )
 
     def _rates(self, solution: Any) -> Any:
         duals = self._numpy.array(solution.row_dual).reshape(-1, self._resources)
@@ -586,7 +582,7 @@ class _Pricing:
         lowest: dict[int, list[_Table]] = {}
         unit = self._unit
         for users, sizes in sorted(groups.items())[:_MOST_TABLES]:
-            charged = _spread(numpy, duals[sizes])
+            charged = [*_spread(numpy, duals[sizes]), *self._steep(users, sizes, shares)]
             kinds = numpy.array(users, dtype=numpy.int64)
             weights = [market.needs[user][0] // unit for user in users]
             width = max(market.sizes[n].room[0] for n in sizes) // unit
@@ -609,6 +605,26 @@ class _Pricing:
             lowest.setdefault(number, [])
         return found, sharper, lowest
 
+    def _steep(self, users: Sequence[int], sizes: Sequence[int], shares: Any) -> list[Any]:
+        """Rates beyond the duals: whole pods leave room of the first resource, so others are dear.
+
+        Each of the other resources that may fill a size before the first one does is charged alone,
+        from what the dearest pod pays for a unit of it downwards.
+        """
+        numpy, found = self._numpy, []
+        needs, rooms = self._needs[list(users)], self._rooms[list(sizes)]
+        for resource in range(1, self._resources):
+            first = numpy.multiply.outer(needs[:, 0], rooms[:, resource])
+            if (numpy.multiply.outer(needs[:, resource], rooms[:, 0]) <= first).all():
+                continue
+            paying = needs[:, resource] > 0
+            most = float((shares[list(users)][paying] / needs[paying, resource]).max())
+            for step in range(1, _STEEP_RATES + 1):
+                rates = numpy.zeros(self._resources - 1)
+                rates[resource - 1] = most / _STEP**step
+                found.append(rates)
+        return found
+
     def _largest_unit(self) -> int:
         """The largest amount of the first resource that every pod's need is a multiple of."""
         unit = math.gcd(*(needs[0] for needs in self._market.needs)) or 1
@@ -630,14 +646,7 @@ class _Pricing:
             if weight == 0:
                 free += float(value) * demand
                 continue
-            copies, left = 1, min(demand, width // weight)
-            while left > 0:
-                shift = weight * copies
-                if shift > width:
-                    break
-                table[shift:] = numpy.maximum(table[shift:], table[:-shift] + value * copies)
-                left -= copies
-                copies *= 2
+            table = _with_copies(numpy, table, weight, float(value), demand)
         return _Table(rates, values, free, table)
 
     def _made_to_fit(self, size: int, pods: Mapping[int, int], shares: Any) -> Configuration:
@@ -663,8 +672,9 @@ class _Pricing:
         """The best filling of one size with whole pods, its worth, and how many nodes that took.
 
         Branch and bound, depth first: classes in the order of their worth for the room they take,
-        as many pods of each as possible first. What is still to come is bounded by the tables.
-        If the node limit is exceeded, the search was cut and a better filling may exist.
+        as many pods of each as possible first. What is still to come is bounded by tables of the
+        classes that come later, at the rates of those given. If the node limit is exceeded, the
+        search was cut and a better filling may exist.
         """
         market, unit = self._market, self._unit
         needs, most, room = market.needs, market.most[size], market.sizes[size].room
@@ -676,8 +686,7 @@ class _Pricing:
         ]
         bounds = [
             (
-                table.free,
-                table.worth.tolist(),
+                self._later(users, counts, worth, table.rates, room[0] // unit),
                 [float(rate) * part for rate, part in zip(table.rates, scale[1:], strict=True)],
             )
             for table in tables
@@ -697,8 +706,8 @@ class _Pricing:
                 break
             place = rest[0] // unit
             ceiling = value + min(
-                free + table[place] + sum(r * have for r, have in zip(rates, rest[1:], strict=True))
-                for free, table, rates in bounds
+                later[k][place] + sum(r * have for r, have in zip(rates, rest[1:], strict=True))
+                for later, rates in bounds
             )
             if ceiling <= best * (1 + 1e-9):
                 continue
@@ -711,6 +720,42 @@ class _Pricing:
                 left = tuple(have - n * taken for have, n in zip(rest, need, strict=True))
                 stack.append((k + 1, left, value + worth[k] * taken, (*pods, (users[k], taken))))
         return dict(chosen), best * (1 + 1e-9), nodes
+
+    def _later(
+        self,
+        users: Sequence[int],
+        counts: Sequence[int],
+        worth: Sequence[float],
+        rates: Any,
+        width: int,
+    ) -> list[Any]:
+        """For each class of an order, what it and those after it are worth at most, by width."""
+        numpy, needs = self._numpy, self._market.needs
+        table = numpy.zeros(width + 1)
+        found: list[Any] = []
+        for user, count, value in reversed(list(zip(users, counts, worth, strict=True))):
+            own = value - float(self._needs[user][1:] @ rates)
+            weight = needs[user][0] // self._unit
+            if own > 0:
+                table = _with_copies(numpy, table, weight, own, count)
+            found.append(table)
+        found.reverse()
+        return found
+
+
+def _with_copies(numpy: Any, table: Any, weight: int, value: float, count: int) -> Any:
+    """A knapsack table with so many pods more; a pod without width adds its value everywhere."""
+    if not weight:
+        return table + value * count
+    table = table.copy()
+    copies, left = 1, min(count, (len(table) - 1) // weight)
+    while left > 0:
+        copies = min(copies, left)
+        shift = weight * copies
+        table[shift:] = numpy.maximum(table[shift:], table[:-shift] + value * copies)
+        left -= copies
+        copies *= 2
+    return table
 
 
 def _spread(numpy: Any, duals: Any) -> list[Any]:

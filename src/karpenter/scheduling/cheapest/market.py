@@ -83,6 +83,13 @@ class Market:
         """
         return fill(self.needs, self.sizes[size].room, order, left, start)
 
+    def holds(self, size: int, pods: Mapping[int, int]) -> bool:
+        """Whether there is room for so many pods of each class on a size."""
+        return all(
+            sum(self.needs[user][resource] * n for user, n in pods.items()) <= have
+            for resource, have in enumerate(self.sizes[size].room)
+        )
+
     def smallest(self, pods: Mapping[int, int], among: Sequence[int]) -> int | None:
         """The first of some sizes that holds these pods, or None."""
         total = [0] * len(self.needs[0])
@@ -185,23 +192,28 @@ def without_dominated(sizes: Iterable[Size]) -> list[Size]:
 class Work:
     """A budget of work, counted rather than timed, so that plans do not depend on CPU speed."""
 
-    __slots__ = ("_has_time", "_left", "is_cut")
+    __slots__ = ("_floor", "_has_time", "_left", "is_cut")
 
     def __init__(self, seconds: float, has_time: Callable[[], bool]) -> None:
         """Allow ``seconds`` of nominal time; ``has_time`` may end the work earlier."""
         self._left = seconds * PAIRS_PER_SECOND
+        self._floor = 0.0
         self._has_time = has_time
         self.is_cut = False  # whether the clock, rather than the count, ended it
 
     def spend(self, pairs: int) -> bool:
         """Count work about to be done; return whether the budget allows it."""
-        if self._left <= 0:
+        if self._left <= self._floor:
             return False
         if not self._has_time():
             self.is_cut = True
             return False
         self._left -= pairs
         return True
+
+    def keep_for(self, others: int) -> None:
+        """Keep an equal part of what is left for each of so many others, until told anew."""
+        self._floor = max(0.0, self._left) * others / (others + 1)
 
     def unlimited(self) -> "Work":
         """Work that only the clock ends."""
