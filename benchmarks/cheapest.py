@@ -1,66 +1,48 @@
-"""What PACKING=cheapest saves: cost over the lower bound and processor seconds, beside Karpenter's order.
+"""What PACKING=cheapest saves: cost over the lower bound, beside Karpenter's order on the same pods.
 
-    python -m benchmarks cheapest                    every load, a few minutes
-    python -m benchmarks cheapest --only bench       loads whose name begins so
-    python -m benchmarks cheapest --budget 10        nominal seconds for each plan
-    python -m benchmarks cheapest --smoke            few pods: that everything still runs
+    python -m benchmarks cheapest                     every load, a few minutes
+    python -m benchmarks cheapest --only bench        loads whose name begins so
+    python -m benchmarks cheapest --budget 10         nominal seconds for each plan
+    python -m benchmarks cheapest --beside            Karpenter's own scheduler, from its Go module, too
+    python -m benchmarks cheapest --before CHECKOUT   PACKING=karpenter beside another version
+    python -m benchmarks cheapest --smoke             few pods: that everything still runs
 
-Loads of real pods need the traces, which are looked for beside the project; the others are made. Spot
-prices are made too: 35 to 75 % below on-demand, by type and zone; ``mix`` pins a fifth of the pods to
-on-demand. Claims need keep one type, and nodes cost nothing beside their price, so that figures can be
-compared with others. Every load runs once, in one process; seconds are those of the processor, and are
-for packing alone: the same plan in Karpenter's order is taken off.
+Claims need keep one type, and nodes cost nothing beside their price, so that figures can be compared with others
+(``cheapest_settings`` measures the other settings, ``cheapest_loads`` says what the loads are). Every load runs once,
+in a process of its own: the compiled catalogue first, then a plan in Karpenter's order, then the plan by
+price, then its bound. Seconds are those of the processor for packing by price alone: the same plan in
+Karpenter's order is taken off. Memory is by how much the peak of the process rose after the plan in
+Karpenter's order, the solver and its bound included.
 """
 
-import csv
+import argparse
 import json
-import random
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.catalogues import EC2_FACTS, cloud, ec2
+from benchmarks.cheapest_loads import LOADS, Load
+from benchmarks.measuring import ROOT, peak_memory
 from benchmarks.options import options
-from benchmarks.workloads import EC2_CATALOGUE, OPENB, SEED, pod_of, pool_of
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.api.node_classes import ec2_labels
-from karpenter.api.pods import Pod
-from karpenter.cloud.types import InstanceType, Offering
-from karpenter.model import labels
-from karpenter.model.requirement import Requirement
-from karpenter.model.requirements import Requirements
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.plan import Plan
-from karpenter.scheduling.problem import (
-    CostOptions,
-    Options,
-    PackingMode,
-    PoolCatalogue,
-    Problem,
-)
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode, Problem
 from karpenter.scheduling.solve import solve
 
-_CPUS: Final = (100, 250, 500, 1000, 1500)
-_MEMORIES: Final = (100, 256, 512, 1024, 2048, 4096)
-_COST: Final = CostOptions(
+COST: Final = CostOptions(
     packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Pods to be packed, and how their machines are sold."""
-
-    name: str
-    shapes: Callable[[int | None], list[tuple[int, int]]]  # cpu in milli, memory in Mi
-    target: float  # gap in percent at the default budget
-    most_cpu: int = 0  # of a machine; 0 is any
-    is_spot: bool = False
-    is_mixed: bool = False
-    needs_traces: bool = False
+MOST_MEMORY: Final = 64  # MB above PACKING=karpenter
+_SMOKE_PODS: Final = 200
+_LONG_BUDGET: Final = 10
+_ROUNDS: Final = 3
+_BEFORE: Final = (("a", 5_000), ("b", 20_000))  # workloads of ``solver``
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +59,10 @@ class Row:
     lower_bound: float
     bound_method: str
     seconds: float
+    bound_seconds: float
+    megabytes: float
     target: float
+    peer: dict[str, Any] | None = None  # what Karpenter's own scheduler buys
 
     @property
     def gap(self) -> float:
@@ -89,43 +74,85 @@ class Row:
         """The same of Karpenter's order."""
         return 100 * (self.karpenter_hourly / self.lower_bound - 1)
 
+    @property
+    def missed(self) -> bool:
+        """Whether a target is missed."""
+        return self.gap > self.target or self.megabytes > MOST_MEMORY
+
 
 def main() -> int:
-    """Measure and report; the exit code says whether the targets of cost are met."""
-    parser = options(__doc__ or "", smoke="200 pods of each load")
-    parser.add_argument("--only", default="", help="loads whose name begins so")
-    parser.add_argument("--budget", type=float, default=1.0, help="nominal seconds for each plan")
-    arguments = parser.parse_args()
+    """Measure and report; the exit code says whether the targets are met."""
+    arguments = _arguments()
     notes = Console(stderr=True)
+    if arguments.row:
+        (load,) = (each for each in LOADS if each.name == arguments.row)
+        print(json.dumps(asdict(_measured(load, arguments))))
+        return 0
     rows = []
-    for load in _LOADS:
+    for load in LOADS:
         if not load.name.startswith(arguments.only):
             continue
-        if load.needs_traces and not (OPENB.is_file() and EC2_CATALOGUE.is_file()):
-            notes.print(f"{load.name} is omitted: it needs {OPENB} and {EC2_CATALOGUE}")
+        if load.missing:
+            notes.print(f"{load.name} is omitted: it needs {load.missing}")
             continue
         with notes.status(load.name):
-            rows.append(_measured(load, arguments.budget, 200 if arguments.smoke else None))
+            rows.append(_in_child(load, arguments))
+    speeds = _beside_before(arguments.before, notes) if arguments.before else []
     if arguments.json:
         found = [asdict(row) | {"gap": row.gap, "karpenter_gap": row.karpenter_gap} for row in rows]
-        Console(width=10_000).print_json(json.dumps(found))
+        print(json.dumps({"loads": found, "before": speeds}, indent=2))
     else:
-        Console(width=None if Console().is_terminal else 150).print(_table(rows))
-    missed = [row.load for row in rows if row.gap > row.target]
+        console = Console(width=None if Console().is_terminal else 220)
+        console.print(_table(rows, with_peer=arguments.beside))
+        for each in speeds:
+            console.print(
+                f"PACKING=karpenter, workload {each['workload']}, {each['pods']:,} pods:"
+                f" {each['now']:.3f} s, before {each['before']:.3f} s ({each['ratio']:.2f} times)"
+            )
+    missed = [row.load for row in rows if row.missed]
     if missed and not arguments.smoke:
         notes.print(f"above their targets: {', '.join(missed)}")
     return 0 if arguments.smoke else bool(missed)
 
 
-def _measured(load: Load, budget: float, most: int | None) -> Row:
-    problem = _problem(load, most)
+def _arguments() -> argparse.Namespace:
+    parser = options(__doc__ or "", smoke=f"{_SMOKE_PODS} pods of each load")
+    parser.add_argument("--only", default="", help="loads whose name begins so")
+    parser.add_argument("--budget", type=float, default=1.0, help="nominal seconds for each plan")
+    parser.add_argument(
+        "--beside", action="store_true", help="ask Karpenter's own scheduler as well; needs Go"
+    )
+    parser.add_argument(
+        "--before", metavar="CHECKOUT", default="", help="another version, for PACKING=karpenter"
+    )
+    parser.add_argument("--row", default="", help=argparse.SUPPRESS)  # measure one, in this process
+    return parser.parse_args()
+
+
+def _in_child(load: Load, arguments: argparse.Namespace) -> Row:
+    command = [sys.executable, "-m", "benchmarks.cheapest", "--row", load.name]
+    command += ["--budget", str(arguments.budget)]
+    command += [flag for flag in ("--smoke", "--beside") if getattr(arguments, flag[2:])]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"{load.name} failed:\n{done.stderr}")
+    return Row(**json.loads(done.stdout))
+
+
+def _measured(load: Load, arguments: argparse.Namespace) -> Row:
+    problem = load.problem(_SMOKE_PODS if arguments.smoke else None)
     compiler = Compiler()
     solve(problem, compiler=compiler)  # compiles the catalogue
-    plain, before = _timed(problem, compiler)
-    cost = replace(_COST, budget=budget)
-    cheap, after = _timed(replace(problem, options=Options(cost=cost)), compiler)
+    plain, before = timed(problem, compiler)
+    memory = peak_memory()
+    cost = replace(COST, budget=arguments.budget)
+    cheap, after = timed(replace(problem, options=Options(cost=cost)), compiler)
     assert cheap.packing is not None
-    return Row(
+    began = time.process_time()
+    bound = cheap.bound
+    bound_seconds = time.process_time() - began
+    is_long = arguments.budget >= _LONG_BUDGET
+    row = Row(
         load=load.name,
         pods=len(problem.pods),
         karpenter_hourly=plain.hourly_cost,
@@ -133,129 +160,95 @@ def _measured(load: Load, budget: float, most: int | None) -> Row:
         cheapest_hourly=cheap.hourly_cost,
         cheapest_nodes=len(cheap.claims),
         candidate=cheap.packing.candidate.value,
-        lower_bound=cheap.lower_bound,
-        bound_method=cheap.bound.method,
+        lower_bound=bound.hourly,
+        bound_method=bound.method,
         seconds=after - before,
-        target=load.target,
+        bound_seconds=bound_seconds,
+        megabytes=(peak_memory() - memory) / 1e6,
+        target=load.target_of_ten if is_long else load.target,
     )
+    return replace(row, peer=_peer(problem)) if arguments.beside else row
 
 
-def _timed(problem: Problem, compiler: Compiler) -> tuple[Plan, float]:
+def _peer(problem: Problem) -> dict[str, Any]:
+    from benchmarks.cheapest_peer import asked, obstacle
+
+    reason = obstacle()
+    if reason:
+        raise SystemExit(f"Karpenter's scheduler cannot be asked: {reason}")
+    return asdict(asked(problem))
+
+
+def timed(problem: Problem, compiler: Compiler) -> tuple[Plan, float]:
+    """A plan, and the seconds of the processor that it takes."""
     began = time.process_time()
     plan = solve(problem, compiler=compiler)
     return plan, time.process_time() - began
 
 
-def _problem(load: Load, most: int | None) -> Problem:
-    rng = random.Random(SEED)
-    pods: list[Pod] = []
-    for number, (cpu, memory) in enumerate(load.shapes(most)):
-        is_pinned = load.is_mixed and rng.random() < 0.2
-        selector = {"nodeSelector": {labels.CAPACITY_TYPE: labels.ON_DEMAND}} if is_pinned else {}
-        pods.append(pod_of(number, {"app": "load"}, selector, cpu, memory))
-    sells_spot = load.is_spot or load.is_mixed
-    types = _types(with_spot=sells_spot, most_cpu=load.most_cpu)
-    return Problem(pods, (), (PoolCatalogue(pool_of("general"), types),), EC2_FACTS)
+def _beside_before(checkout: str, notes: Console) -> list[dict[str, Any]]:
+    """Workloads of ``solver`` in Karpenter's order, by this version and another, in turns."""
+    found = []
+    for letter, pods in _BEFORE:
+        times: dict[str, list[float]] = {checkout: [], str(ROOT): []}
+        with notes.status(f"workload {letter}, both versions in turns"):
+            for _ in range(_ROUNDS):
+                for folder, seconds in times.items():
+                    seconds.append(_seconds(folder, letter, pods))
+        now, before = min(times[str(ROOT)]), min(times[checkout])
+        found.append(
+            {"workload": letter, "pods": pods, "now": now, "before": before, "ratio": now / before}
+        )
+    return found
 
 
-def _types(*, with_spot: bool, most_cpu: int) -> tuple[InstanceType, ...]:
-    if EC2_CATALOGUE.is_file():
-        every = [kind for kind in ec2(EC2_CATALOGUE) if _is_general(kind)]
-    else:
-        every = [kind.with_offerings(_on_demand(kind)) for kind in cloud()]
-    small = [kind for kind in every if not most_cpu or kind.capacity.cpu <= 1000 * most_cpu]
-    return tuple(kind.with_offerings(_ways(kind)) for kind in small) if with_spot else tuple(small)
-
-
-def _is_general(kind: InstanceType) -> bool:
-    held = kind.requirements
-    return (
-        held[ec2_labels.INSTANCE_CATEGORY].any() in ("c", "m", "r")
-        and int(held[ec2_labels.INSTANCE_GENERATION].any()) >= 5
-        and held[labels.ARCH].has("amd64")
+def _seconds(folder: str, letter: str, pods: int) -> float:
+    command = [sys.executable, "-m", "benchmarks.measuring", letter, str(pods), "1"]
+    environment = {"PYTHONPATH": f"{folder}/src", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=folder, env=environment
     )
+    if done.returncode:
+        raise SystemExit(f"{folder} failed:\n{done.stderr}")
+    return float(json.loads(done.stdout)["processor_seconds"])
 
 
-def _on_demand(kind: InstanceType) -> tuple[Offering, ...]:
-    return tuple(each for each in kind.offerings if each.capacity_type == labels.ON_DEMAND)
-
-
-def _ways(kind: InstanceType) -> tuple[Offering, ...]:
-    """On-demand as it is, and spot at a price of its own in each zone."""
-    rng = random.Random(kind.name)
-    spot = [
-        Offering(
-            Requirements(
-                Requirement(key, False, frozenset((value,)))
-                for key, value in ((labels.ZONE, each.zone), (labels.CAPACITY_TYPE, labels.SPOT))
-            ),
-            each.price * (1 - rng.uniform(0.35, 0.75)),
-        )
-        for each in kind.offerings
-    ]
-    return (*kind.offerings, *spot)
-
-
-def _bench(most: int | None) -> list[tuple[int, int]]:
-    rng = random.Random(SEED)
-    return [(rng.choice(_CPUS), rng.choice(_MEMORIES)) for _ in range(most or 5000)]
-
-
-def _openb(most: int | None, *, without_gpu: bool) -> list[tuple[int, int]]:
-    path = OPENB.with_name("openb_pod_list_cpu250.csv") if without_gpu else OPENB
-    with path.open(encoding="ascii", newline="") as file:
-        rows: Iterable[dict[str, str]] = list(csv.DictReader(file))
-    shapes = [
-        (int(row["cpu_milli"]), int(row["memory_mib"]))
-        for row in rows
-        if not (without_gpu and int(row["num_gpu"]))
-    ]
-    return shapes[:most]
-
-
-def _cpu_pods(most: int | None) -> list[tuple[int, int]]:
-    return _openb(most, without_gpu=True)
-
-
-def _all_pods(most: int | None) -> list[tuple[int, int]]:
-    return _openb(most, without_gpu=False)
-
-
-_LOADS: Final = (
-    Load("bench", _bench, 1.5),
-    Load("bench, 32 cpu at most", _bench, 1.0, most_cpu=32),
-    Load("bench on spot", _bench, 2.0, is_spot=True),
-    Load("bench mixed", _bench, 3.0, is_mixed=True),
-    Load("openb-cpu", _cpu_pods, 1.5, needs_traces=True),
-    Load("openb-cpu, 48 cpu at most", _cpu_pods, 0.1, most_cpu=48, needs_traces=True),
-    Load("openb-cpu on spot", _cpu_pods, 4.5, is_spot=True, needs_traces=True),
-    Load("openb-cpu mixed", _cpu_pods, 4.0, is_mixed=True, needs_traces=True),
-    Load("openb-all", _all_pods, 5.0, needs_traces=True),
-    Load("openb-all on spot", _all_pods, 9.0, is_spot=True, needs_traces=True),
-)
-
-
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[Row], *, with_peer: bool) -> Table:
     table = Table(title="cost over the lower bound", title_justify="left")
-    columns = "load pods|Karpenter's order|over bound|nodes|cheapest|over bound|target|nodes|kept|bound|cpu s"
-    for name in columns.replace("load pods", "load|pods").split("|"):
-        table.add_column(name, justify="left" if name in ("load", "kept", "bound") else "right")
+    columns = ["load", "pods"]
+    columns += ["Karpenter in Go", "nodes", "cpu s"] if with_peer else []
+    columns += ["Karpenter's order", "over bound", "nodes", "cheapest", "over bound", "target"]
+    columns += ["nodes", "kept", "bound", "by", "cpu s", "bound s", "MB"]
+    for name in columns:
+        is_text = name in ("load", "kept", "by")
+        table.add_column(name, justify="left" if is_text else "right")
     for row in rows:
-        table.add_row(
-            row.load,
-            f"{row.pods:,}",
-            f"${row.karpenter_hourly:,.2f}",
-            f"{row.karpenter_gap:.1f}%",
-            f"{row.karpenter_nodes:,}",
-            f"${row.cheapest_hourly:,.2f}",
-            f"{row.gap:.2f}%",
-            f"{row.target:g}%",
-            f"{row.cheapest_nodes:,}",
-            row.candidate,
-            row.bound_method,
-            f"{row.seconds:.2f}",
-        )
+        table.add_row(*_cells(row, with_peer=with_peer))
     return table
+
+
+def _cells(row: Row, *, with_peer: bool) -> list[str]:
+    cells = [row.load, f"{row.pods:,}"]
+    if with_peer and row.peer is not None:
+        left = f" ({row.peer['left_out']:,} left out)" if row.peer["left_out"] else ""
+        cells += [f"${row.peer['hourly']:,.2f}{left}", f"{row.peer['nodes']:,}"]
+        cells.append(f"{row.peer['seconds']:.1f}")
+    return [
+        *cells,
+        f"${row.karpenter_hourly:,.2f}",
+        f"{row.karpenter_gap:.1f}%",
+        f"{row.karpenter_nodes:,}",
+        f"${row.cheapest_hourly:,.2f}",
+        f"{row.gap:.2f}%",
+        f"{row.target:g}%",
+        f"{row.cheapest_nodes:,}",
+        row.candidate,
+        f"${row.lower_bound:,.2f}",
+        row.bound_method,
+        f"{row.seconds:.2f}",
+        f"{row.bound_seconds:.2f}",
+        f"{row.megabytes:.0f}",
+    ]
 
 
 if __name__ == "__main__":
