@@ -154,6 +154,7 @@
   "vmMemoryOverheadPercent" "VM_MEMORY_OVERHEAD_PERCENT"
   "interruptionQueue" "INTERRUPTION_QUEUE"
   "enableZonalShift" "ENABLE_ZONAL_SHIFT"
+  "awsCommitments" "AWS_COMMITMENTS"
   "reservedENIs" "RESERVED_ENIS"
   "disableDryRun" "DISABLE_DRY_RUN"
   "amiRefreshInterval" "AMI_REFRESH_INTERVAL"

@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
-from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
+from karpenter.api.karpenter import Commitment, NodeClaim, NodeClaimStatus, NodePool
 from karpenter.api.meta import ResourceMap
 from karpenter.api.nodes import Node
 from karpenter.cloud.types import InstanceType, ProviderFacts
@@ -177,6 +177,17 @@ class CloudProvider(Protocol):
 
     async def run(self) -> None:
         """Work in the background, while this process leads; may return at once."""
+
+
+@runtime_checkable
+class CommittedProvider(Protocol):
+    """A provider that knows what its account has committed to pay; few do."""
+
+    def commitments(self) -> Sequence[Commitment]:
+        """Commitments as they were last read; planned with like declared ones."""
+
+    async def refresh_commitments(self) -> None:
+        """Read them now, which the provider does by itself only while it leads."""
 
 
 @runtime_checkable

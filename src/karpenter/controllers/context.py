@@ -6,7 +6,7 @@ One context lasts for one term of leadership. What it holds beyond the API serve
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -15,7 +15,8 @@ from karpenter import runtime
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
 from karpenter.clock import Clock
-from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.metered import MeteredProvider
+from karpenter.cloud.provider import CloudProvider, CommittedProvider
 from karpenter.controllers.mirrors import Mirrors
 from karpenter.decision_log.log import DecisionLog, Say
 from karpenter.decision_log.record import Draft
@@ -23,9 +24,11 @@ from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import Recorder
 from karpenter.kube.mirror import Mirror
+from karpenter.scheduling.inputs.commitments import declared_over
 from karpenter.scheduling.spot.risk import Place, Seen
 from karpenter.settings import Settings
 from karpenter.state.cluster import ClusterState
+from karpenter.state.snapshot import Snapshot
 from karpenter.telemetry import Metrics
 
 R = TypeVar("R", bound=Resource)
@@ -71,6 +74,19 @@ class Context:
     def command_of(self, claim: NodeClaim) -> str:
         """The disruption command a claim is part of; empty if there is none."""
         return self.decisions.command_of(claim.metadata.uid)
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now, with the commitments that the cloud provider reports."""
+        found = self.state.snapshot()
+        cloud = self.cloud.wrapped if isinstance(self.cloud, MeteredProvider) else self.cloud
+        if not (
+            self.settings.feature_gates["Commitments"] and isinstance(cloud, CommittedProvider)
+        ):
+            return found
+        reported = cloud.commitments()
+        if not reported:
+            return found
+        return replace(found, commitments=declared_over(found.commitments, reported))
 
     @property
     def is_synced(self) -> bool:

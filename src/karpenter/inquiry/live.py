@@ -28,7 +28,12 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.clock import SystemClock
-from karpenter.cloud.provider import CloudError, CloudProvider, RepairPolicy
+from karpenter.cloud.provider import (
+    CloudError,
+    CloudProvider,
+    CommittedProvider,
+    RepairPolicy,
+)
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.console import output
@@ -169,6 +174,8 @@ async def _read(
                 live if changed is None else replace(live, changed=replace(live, snapshot=changed))
             )
         await _ask_for_prices(cloud)
+        snapshot = await with_commitments(snapshot, cloud)
+        changed = await with_commitments(changed, cloud) if changed is not None else None
         _compare(cloud, snapshot)
         live = await _supplied(snapshot, cloud, now)
         if changed is None:
@@ -371,6 +378,19 @@ async def _ask_for_prices(cloud: CloudProvider) -> None:
         await cloud.refresh_prices()
     except CloudError as error:
         output.warning(f"some prices are estimates, as they could not be asked for: {error}")
+
+
+async def with_commitments(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot:
+    """Add what the account of the cloud has committed to, where it is to be read."""
+    if not isinstance(cloud, CommittedProvider):
+        return snapshot
+    await cloud.refresh_commitments()
+    reported = cloud.commitments()
+    if not reported:
+        return snapshot
+    from karpenter.scheduling.inputs.commitments import declared_over
+
+    return replace(snapshot, commitments=declared_over(snapshot.commitments, reported))
 
 
 async def _types(

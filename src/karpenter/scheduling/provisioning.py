@@ -310,7 +310,9 @@ def _ledger(
     """The commitments that can be counted on, with the machines that use them; None without any."""
     if not settings.commitments or not snapshot.commitments:
         return None, ()
-    terms, refused = read_commitments(snapshot.commitments.values(), now=now)
+    terms, refused = read_commitments(
+        snapshot.commitments.values(), now=now, problem_of=compiler.commitment_problem
+    )
     book = compiler.book(terms, [pool.instance_types for pool in pools])
     said = (*refused, *unmatched(book))
     if not terms:

@@ -25,6 +25,7 @@ from karpenter.cloud.aws.network.subnets import Subnets
 from karpenter.cloud.aws.network.versions import KubernetesVersion, VersionSource
 from karpenter.cloud.aws.network.zonal_shift import ZonalShifts
 from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles
+from karpenter.cloud.aws.prices.commitments import AccountCommitments
 from karpenter.cloud.aws.prices.pricing import Pricing
 from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings
 from karpenter.cloud.aws.types.instance_types import InstanceTypes
@@ -89,6 +90,7 @@ class Parts:
     reservations: CapacityReservations
     groups: PlacementGroups
     pricing: Pricing
+    commitments: AccountCommitments
     types: InstanceTypes
     instances: Instances
     templates: LaunchTemplates
@@ -156,6 +158,7 @@ def assemble(base: Foundation) -> Parts:
         reservations=reservations,
         groups=groups,
         pricing=pricing,
+        commitments=AccountCommitments(calls, is_enabled=settings.aws_commitments),
         types=types,
         instances=Instances(
             calls,

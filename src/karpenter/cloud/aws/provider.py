@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.karpenter import Commitment, NodeClaim, NodePool
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.assembly import Foundation, Parts, assemble
@@ -165,6 +165,14 @@ class AwsProvider:
         except KubeletError as error:
             raise CloudError(f"NodePool {pool.metadata.name}: {error}") from error
         return await self.parts.types.list(node_class)
+
+    def commitments(self) -> Sequence[Commitment]:
+        """The Savings Plans and reserved instances of the account, if they are to be read."""
+        return self.parts.commitments.current
+
+    async def refresh_commitments(self) -> None:
+        """Read them now; what cannot be read counts as none."""
+        await self.parts.commitments.refresh()
 
     async def refresh_prices(self) -> None:
         """Fetch prices from AWS now; only a leader does so by itself.

@@ -39,6 +39,7 @@ class AwsSettings:
     ami_refresh_interval: timedelta = _MINUTE
     subnet_refresh_interval: timedelta = _MINUTE
     node_class_cel: bool = False
+    aws_commitments: bool = False  # Savings Plans and reserved instances of the account
 
 
 def read_settings(environment: Mapping[str, str]) -> AwsSettings:
@@ -62,6 +63,7 @@ def read_settings(environment: Mapping[str, str]) -> AwsSettings:
         enable_zonal_shift=read.boolean("ENABLE_ZONAL_SHIFT"),
         ami_refresh_interval=read.value("AMI_REFRESH_INTERVAL", _duration, _MINUTE),
         subnet_refresh_interval=read.value("SUBNET_REFRESH_INTERVAL", _duration, _MINUTE),
+        aws_commitments=read.boolean("AWS_COMMITMENTS"),
         node_class_cel=gates.get(NODE_CLASS_CEL, False),
     )
     _check(settings)

@@ -21,6 +21,7 @@ from karpenter.cloud.aws.node_class.controller import NodeClassController
 from karpenter.cloud.aws.node_class.dry_runs import LaunchRehearsal
 from karpenter.cloud.aws.node_class.status import Discovery, StatusSteps
 from karpenter.cloud.aws.node_class.validation import Validation
+from karpenter.cloud.aws.prices.commitments import HOURLY
 from karpenter.runtime import Runnable
 
 
@@ -113,6 +114,9 @@ def workers(parts: Parts) -> list[Runnable]:
         found.append(CapacityTypeWatch(clock, metrics, view, parts.instances))
     if not base.settings.isolated_vpc:
         found.append(ProfileGarbage(clock, metrics, view, parts.profiles))
+    if parts.commitments.is_enabled:
+        read = parts.commitments.refresh
+        found.append(Refresh("providers.commitments", clock, metrics, read, HOURLY))
     if parts.shifts.is_enabled:
         found.append(parts.shifts)
     if base.settings.interruption_queue:

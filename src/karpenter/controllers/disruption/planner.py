@@ -179,7 +179,7 @@ class DisruptionPlanner:
     async def begin_pass(self, in_progress: frozenset[str]) -> DisruptionPass:
         """Begin a pass over the cluster as it is now."""
         context = self._context
-        snapshot = context.state.snapshot()
+        snapshot = context.snapshot()
         types = await self._instance_types(snapshot)
         now = context.clock.now()
         is_legacy = len(context.mirror(Provisioner)) > 0

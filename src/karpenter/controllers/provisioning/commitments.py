@@ -78,7 +78,7 @@ class CommitmentController(Controller):
             self.queue.add(_ALL)
 
     async def _counted(self) -> tuple[Ledger | None, Sequence[RefusedCommitment]]:
-        cloud, snapshot = self.context.cloud, self.context.state.snapshot()
+        cloud, snapshot = self.context.cloud, self.context.snapshot()
         facts = cloud.facts
         pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts).dynamic
         types = await self._types.of(pools)

@@ -73,7 +73,7 @@ class ProvisioningPlanner:
             TimeoutError: the cloud did not list its instance types in time.
         """
         context = self._context
-        snapshot = context.state.snapshot()
+        snapshot = context.snapshot()
         types = await self._instance_types(snapshot)
         self._settings = with_spot_seen(self._settings, context.spot_seen)
         watch = _Stopwatch(context.clock, _LONGEST_PLANNING)

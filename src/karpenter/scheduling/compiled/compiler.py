@@ -8,18 +8,20 @@ from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import Final
 
-from karpenter.api.karpenter import NodeOverlay
+from karpenter.api.karpenter import Commitment, NodeOverlay
 from karpenter.cloud.types import InstanceType
 from karpenter.scheduling.commitments import Book, Terms
 from karpenter.scheduling.compiled.existing_nodes import Machines, NodeIndex
 from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.inputs.commitments import commitment_problem
 from karpenter.scheduling.inputs.daemons import Daemon
 from karpenter.scheduling.inputs.overlays import Overlaid, OverlaidCatalogues, apply_overlays
 from karpenter.scheduling.packing.claims import Shapes
 from karpenter.scheduling.problem import PoolCatalogue, Problem
 from karpenter.state.nodes import StateNode
 
+_MOST_COMMITMENTS: Final = 1000  # whose problems are remembered
 _MOST_SHAPES: Final = 20_000  # more than any cluster needs; beyond it the cache is cleared
 
 
@@ -35,6 +37,7 @@ class Compiler:
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
         self._overlays = OverlaidCatalogues((), (), Overlaid((), ()))
+        self._problems: dict[int, tuple[Commitment, str]] = {}  # by identity of the object
         self._book: tuple[Sequence[Terms], Sequence[Sequence[InstanceType]], Book] | None = None
 
     def overlaid(self, overlays: Iterable[NodeOverlay], pools: Sequence[PoolCatalogue]) -> Overlaid:
@@ -43,6 +46,15 @@ class Compiler:
         if not self._overlays.holds(given, pools):
             self._overlays = OverlaidCatalogues(given, pools, apply_overlays(given, pools))
         return self._overlays.of(pools)
+
+    def commitment_problem(self, commitment: Commitment) -> str:
+        """What is wrong with a commitment by itself, or nothing."""
+        known = self._problems.get(id(commitment))
+        if known is None:
+            if len(self._problems) >= _MOST_COMMITMENTS:
+                self._problems.clear()
+            known = self._problems[id(commitment)] = (commitment, commitment_problem(commitment))
+        return known[1]
 
     def book(self, terms: Sequence[Terms], catalogues: Sequence[Sequence[InstanceType]]) -> Book:
         """Commitments matched with the types of all pools."""

@@ -4,7 +4,7 @@ An object that the CRD's rules would refuse, one that has expired and one whose 
 contradict each other cover nothing; the plan goes on without it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -37,14 +37,21 @@ class RefusedCommitment:
 
 
 def read_commitments(
-    commitments: Iterable[Commitment], *, now: datetime
+    commitments: Iterable[Commitment],
+    *,
+    now: datetime,
+    problem_of: Callable[[Commitment], str] | None = None,
 ) -> tuple[list[Terms], list[RefusedCommitment]]:
-    """The terms of those that can be counted on now, and the others with what is wrong."""
+    """The terms of those that can be counted on now, and the others with what is wrong.
+
+    ``problem_of``: a cache of ``commitment_problem``, which takes long for many rates.
+    """
+    problem_of = problem_of or commitment_problem
     found: list[Terms] = []
     refused: list[RefusedCommitment] = []
     for commitment in sorted(commitments, key=lambda each: each.metadata.name):
         name, expires = commitment.metadata.name, commitment.spec.expires
-        problem = commitment_problem(commitment)
+        problem = problem_of(commitment)
         if problem:
             refused.append(RefusedCommitment(name, INVALID, problem))
         elif expires is not None and expires <= now:

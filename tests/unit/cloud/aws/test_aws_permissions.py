@@ -17,14 +17,15 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.cloud.aws.interruption.messages import parse
 from unit.cloud.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
+from unit.cloud.aws.prices.test_aws_commitments import compute_plan
 from unit.cloud.aws.test_aws_faults import gone
 
 AWS = Path(__file__).parents[4] / "docs" / "aws"
 INSTALL = AWS.parents[1] / "examples" / "install"
 POLICIES = AWS / "policies"
 NAMES = ("discovery", "eks", "iam-integration", "interruption", "node-lifecycle", "zonal-shift")
-# Added when notifications go to SNS, and part of no template
-OPTIONAL = ("notifications",)
+# Added with AWS_COMMITMENTS, and when notifications go to SNS; part of no template
+OPTIONAL = ("commitments", "notifications")
 # Needed to make other calls, which AWS checks by itself
 IMPLIED = {"iam:PassRole", "iam:TagInstanceProfile"}
 TAGGED_CALLS = ("CreateFleet", "RunInstances", "CreateLaunchTemplate")
@@ -137,6 +138,19 @@ def test_the_seventh_policy_grants_publishing_to_one_topic_and_nothing_else() ->
         "Resource"
     ]
     assert sorted((*NAMES, *OPTIONAL)) == sorted(file.stem for file in POLICIES.glob("*.json"))
+
+
+@in_virtual_time
+async def test_the_eighth_policy_grants_what_reading_commitments_calls_and_nothing_else() -> None:
+    (statement,) = json.loads((POLICIES / "commitments.json").read_text("utf-8"))["Statement"]
+    async with aws_cloud(environment={"AWS_COMMITMENTS": "true"}) as cloud:
+        cloud.account.gaps.savings_plans.append(compute_plan())
+        await cloud.provider.refresh_commitments()
+
+        made = {f"{call.service}:{call.operation}" for call in cloud.calls}
+        assert set() == made - granted() - set(statement["Action"])
+        assert set(statement["Action"]) == made & set(statement["Action"])
+    assert set() == granted() & set(statement["Action"])
 
 
 def test_nothing_is_granted_with_wildcards() -> None:

@@ -1,18 +1,21 @@
 """Commitments are told how much of them is used; those that cannot count are warned of."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from helpers.autoscaler import Bench, JsonObject, gates
-from helpers.builders import offering, priced_type
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, gates
+from helpers.builders import offering, priced_type, savings_plan
 from helpers.clusters import in_virtual_time
-from helpers.provisioning import provisioning, ready_pool, waiting_pod
+from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
 from karpenter.api.karpenter import Commitment
 from karpenter.controllers.mirrors import kinds_to_follow
 from karpenter.controllers.provisioning.commitments import CommitmentController
+from karpenter.inquiry.live import with_commitments
 from karpenter.model import labels
 from karpenter.model.conditions import find, timestamp
 from karpenter.settings import MinTypes, Settings
+from karpenter.state.snapshot import Snapshot
 
 ON = Settings(
     packing="cheapest",
@@ -122,3 +125,48 @@ async def test_one_that_nothing_matches_is_a_warning() -> None:
         assert ("False", "NoMatchingOfferings") == verdict(run.at)
         ((name, message),) = run.events("InvalidCommitment")
         assert ("plan", True) == (name, "no on-demand offering" in message)
+
+
+class Committed(FakeCloud):
+    """A cloud whose account has a Savings Plan."""
+
+    def commitments(self) -> Sequence[Commitment]:
+        return (savings_plan("sp-1", "0.27", types=["l"]),)
+
+    async def refresh_commitments(self) -> None:
+        """Nothing to read."""
+
+
+@in_virtual_time
+async def test_what_the_cloud_reports_counts_like_what_is_declared() -> None:
+    pods = [waiting_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(8)]
+    cloud = Committed(facts=FACTS, types=(L,))
+    async with provisioning(ready_pool(), *pods, cloud=cloud, settings=ON) as run:
+        (claim,) = await run.provision()
+
+        (way,) = (r for r in claim.spec.requirements if r.key == labels.CAPACITY_TYPE)
+        assert (labels.ON_DEMAND,) == way.values
+
+
+@in_virtual_time
+async def test_a_declared_object_takes_the_place_of_what_the_cloud_reports() -> None:
+    pods = [waiting_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(8)]
+    cloud = Committed(facts=FACTS, types=(L,))
+    half = plan("sp-1", share="50%")
+    async with provisioning(ready_pool(), *pods, half, cloud=cloud, settings=ON) as run:
+        (claim,) = await run.provision()
+        await run.at.reconcile(CommitmentController(run.world), "")
+
+        (way,) = (r for r in claim.spec.requirements if r.key == labels.CAPACITY_TYPE)
+        assert labels.SPOT in way.values
+        assert "0.1350" == seen(run.at, "sp-1").status.left_hourly
+
+
+@in_virtual_time
+async def test_a_plan_of_a_live_cluster_counts_what_the_account_has() -> None:
+    cloud = Committed(facts=FACTS, types=(L,))
+
+    found = await with_commitments(Snapshot(), cloud)
+
+    assert ["sp-1"] == list(found.commitments)
+    assert {} == (await with_commitments(Snapshot(), FakeCloud(facts=FACTS))).commitments

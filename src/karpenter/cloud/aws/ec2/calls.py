@@ -47,6 +47,10 @@ _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 60.0
 # Synchronous operations: an instant fleet of a thousand instances takes minutes
 _SLOW_READ_SECONDS: Final = {("ec2", "CreateFleet"): 240.0}
+_PAGE_TOKENS: Final = {
+    "iam": "Marker",
+    "savingsplans": "nextToken",
+}  # by service; of others NextToken
 _LOOKING: Final = ("Describe", "Get", "List")  # prefixes of operations that only read
 _SUCCESS: Final = "200"
 
@@ -181,7 +185,7 @@ class AwsCalls:
         self, service: str, operation: str, items: str, *, region: str = "", **parameters: Any
     ) -> list[Any]:
         """Make as many calls as there are pages, and return the ``items`` of all of them."""
-        token = "Marker" if service == "iam" else "NextToken"
+        token = _PAGE_TOKENS.get(service, "NextToken")
         found: list[Any] = []
         asked = dict(parameters)
         while True:

@@ -42,6 +42,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         "DescribeInstances",
         "DescribeLaunchTemplates",
         "DescribePlacementGroups",
+        "DescribeReservedInstances",
         "DescribeSecurityGroups",
         "DescribeSpotPriceHistory",
         "DescribeSubnets",
@@ -62,6 +63,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "sqs": ("DeleteMessage", "GetQueueUrl", "ReceiveMessage"),
     "ssm": ("GetParameter",),
     "arc-zonal-shift": ("GetManagedResource",),
+    "savingsplans": ("DescribeSavingsPlanRates", "DescribeSavingsPlans"),
 }
 _SERVICE_OF: Final = {action: service for service, held in ACTIONS.items() for action in held}
 _PARTS: Final = 3

@@ -48,6 +48,9 @@ class MotoGaps:
     groups: list[dict[str, Any]] = field(default_factory=list)
     statuses: list[dict[str, Any]] = field(default_factory=list)
     shifts: list[dict[str, Any]] = field(default_factory=list)
+    savings_plans: list[dict[str, Any]] = field(default_factory=list)
+    plan_rates: dict[str, dict[str, str]] = field(default_factory=dict)  # plan -> type -> rate
+    reserved: list[dict[str, Any]] = field(default_factory=list)  # reserved instances
     images: dict[str, dict[str, Any]] = field(default_factory=dict)  # by id
     image_generation: int = 1  # another number, and newer images are published
 
@@ -62,10 +65,13 @@ class MotoGaps:
             ("DescribeInstanceStatus", self.instance_status),
             ("DescribeImages", self.describe_images),
             ("DeleteLaunchTemplate", self.delete_launch_template),
+            ("DescribeReservedInstances", self.reserved_instances),
         ):
             session.handlers["ec2", operation] = handler
         session.handlers["ssm", "GetParameter"] = self.parameter
         session.handlers["pricing", "GetProducts"] = self.products
+        session.handlers["savingsplans", "DescribeSavingsPlans"] = self.describe_savings_plans
+        session.handlers["savingsplans", "DescribeSavingsPlanRates"] = self.savings_plan_rates
         session.handlers["arc-zonal-shift", "GetManagedResource"] = self.managed_resource
 
     def instance_types(self, client: Any, parameters: Parameters) -> Answer:
@@ -137,6 +143,41 @@ class MotoGaps:
             "arn": parameters["resourceIdentifier"],
             "zonalShifts": list(self.shifts),
         }
+
+    def describe_savings_plans(self, client: Any, parameters: Parameters) -> Answer:
+        states = parameters.get("states")
+        return {
+            "savingsPlans": [
+                each for each in self.savings_plans if not states or each["state"] in states
+            ]
+        }
+
+    def savings_plan_rates(self, client: Any, parameters: Parameters) -> Answer:
+        """The rates of one plan, a page for each half, as filters leave them."""
+        asked = {each["name"]: each["values"] for each in parameters.get("filters", ())}
+        if self.region not in asked.get("region", [self.region]):
+            return {"savingsPlanId": parameters["savingsPlanId"], "searchResults": []}
+        rates = sorted(self.plan_rates.get(parameters["savingsPlanId"], {}).items())
+        half = -(-len(rates) // 2)
+        is_first = not parameters.get("nextToken")
+        rows = [
+            {
+                "rate": rate,
+                "currency": "USD",
+                "unit": "Hrs",
+                "productType": "EC2",
+                "properties": [{"name": "instanceType", "value": name}],
+            }
+            for name, rate in (rates[:half] if is_first else rates[half:])
+        ]
+        answer: Answer = {"savingsPlanId": parameters["savingsPlanId"], "searchResults": rows}
+        return {**answer, "nextToken": "more"} if is_first and len(rates) > half else answer
+
+    def reserved_instances(self, client: Any, parameters: Parameters) -> Answer:
+        filters = {each["Name"]: each["Values"] for each in parameters.get("Filters", ())}
+        states = filters.get("state")
+        found = [each for each in self.reserved if not states or each["State"] in states]
+        return {"ReservedInstances": found}
 
     def parameter(self, client: Any, parameters: Parameters) -> Answer:
         name = parameters["Name"]

@@ -57,6 +57,9 @@ TAKEN: dict[tuple[str, str], dict[str, Any]] = {
         "Filters": [{"Type": "TERM_MATCH", "Field": "tenancy", "Value": "Shared"}],
     },
     ("arc-zonal-shift", "GetManagedResource"): {"resourceIdentifier": RESOURCE},
+    ("savingsplans", "DescribeSavingsPlans"): {"states": ["active"]},
+    ("savingsplans", "DescribeSavingsPlanRates"): {"savingsPlanId": "1"},
+    ("ec2", "DescribeReservedInstances"): {},
 }
 OPERATIONS = [pytest.param(*key, id=" ".join(key)) for key in TAKEN]
 
