@@ -52,15 +52,15 @@ def report(
     document: "Document", errors: "Iterable[FieldError]", warnings: "Iterable[FieldWarning]"
 ) -> None:
     """Print the findings of one object from top to bottom."""
-    said = [(output.warning, warning.path, str(warning)) for warning in warnings]
-    said += [(output.error, error.path, _said(error)) for error in errors]
-    lines = {path: document.line(path) for _, path, _ in said}
-    for say, path, text in sorted(said, key=lambda item: lines[item[1]]):
+    texts = [(output.warning, warning.path, str(warning)) for warning in warnings]
+    texts += [(output.error, error.path, said(error)) for error in errors]
+    lines = {path: document.line(path) for _, path, _ in texts}
+    for say, path, text in sorted(texts, key=lambda item: lines[item[1]]):
         title = title_of(document.data) + ("" if path else ":")
         say(f"{document.source.name}:{lines[path]}: {title} {text}")
 
 
-def _said(error: "FieldError") -> str:
+def said(error: "FieldError") -> str:
     """An error as text; for a duration it describes the format instead of the pattern."""
     _, is_pattern, pattern = error.detail.partition(_MATCH)
     if not is_pattern or not isinstance(error.value, str) or not _UNITS.search(pattern):

@@ -7,6 +7,11 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|m(?!s)|s|ms)")
 _SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
+def is_length(text: str) -> bool:
+    """Whether a text is a length of time."""
+    return text == "0" or re.fullmatch(rf"(?:{_PART.pattern})+", text) is not None
+
+
 def seconds(text: str) -> float:
     """The seconds of a length that matches its pattern; a sign in front counts."""
     length = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))

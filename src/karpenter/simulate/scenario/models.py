@@ -21,9 +21,10 @@ _TARGET: Final = r"^[A-Z][A-Za-z]*/[a-z0-9][-a-z0-9.]*$"
 _OFFERINGS: Final = r"^[^/,\s]+/[^/,\s]+/[^/,\s]+$"
 _QUANTITY: Final = r"^[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+|m|k|[KMGTP]i?)?$"
 _FIELD: Final = r"^[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z0-9_-]+)*$"
+LENGTH_MEANS: Final = "a length of time such as 90s, 1h30m or 7d"
 # What a text is that does not match, for the sentence that says so
 MEANINGS: Final = {
-    _LENGTHS: "a length of time such as 90s, 1h30m or 7d",
+    _LENGTHS: LENGTH_MEANS,
     _SIGNED: "a length of time such as 30s or -30s",
     _PERCENT: "a percentage such as 5%",
     _RATE: "a rate such as 40/h",

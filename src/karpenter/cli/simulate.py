@@ -1,0 +1,276 @@
+"""``karpenter simulate``: a scenario in virtual time, with the real controllers."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from karpenter.console import output
+from karpenter.console.help_pages import unset_argument, unset_option
+
+if TYPE_CHECKING:
+    from karpenter.decision_log.record import DecisionRecord
+    from karpenter.simulate.scenario.reader import Loaded, Options
+    from karpenter.simulate.seam import Run
+
+HELP = """\
+Run a cluster in virtual time: hours in seconds, with the real controllers, the same every time.
+
+A scenario names pools, workloads and what happens. The report says what it cost, how long pods \
+waited, what was disrupted, and why; variants of the scenario stand side by side in it. Exit code 3: \
+something that the scenario expects did not hold.
+"""
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter simulate examples/scenarios/diurnal-web.yaml
+
+  karpenter simulate diurnal-web.yaml --until 2h --report report.html
+
+  karpenter simulate diurnal-web.yaml --set PACKING=cheapest -o json
+
+  karpenter simulate scenarios/ --check
+"""
+
+EXIT_NOT_HELD: Final = 3
+EXIT_INTERRUPTED: Final = 130
+_STANDARD_INPUT: Final = "-"
+
+
+def simulate(
+    scenarios: Annotated[
+        list[str] | None,
+        unset_argument("Scenarios: files, folders, or - for standard input.", metavar="SCENARIO"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        unset_option("The seed of all chance, instead of the scenario's.", metavar="N", min=0),
+    ] = None,
+    until: Annotated[
+        str | None,
+        unset_option("When to end, instead of when the scenario says.", metavar="LENGTH"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        unset_option(
+            "A setting of the controllers, for every variant; repeatable.",
+            "--set",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    instance_types: Annotated[
+        str | None,
+        unset_option("Instance types as a JSON list, instead of the scenario's.", metavar="FILE"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        unset_option(
+            "How many variants run at once; by default, as many as there are processors.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["table", "json", "yaml", "html"],
+        typer.Option("--output", "-o", help="What to print."),
+    ] = "table",
+    reports: Annotated[
+        list[Path] | None,
+        unset_option(
+            "Write the report to a file, whose name ends in .html or .json; repeatable.",
+            "--report",
+            metavar="FILE",
+        ),
+    ] = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Print every decision with its reason.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what is wrong with the scenarios; run nothing.")
+    ] = False,
+    schema: Annotated[
+        Literal["scenario", "report"] | None,
+        unset_option("Print the JSON Schema of scenarios or of reports."),
+    ] = None,
+    allow_outside: Annotated[
+        bool,
+        typer.Option("--allow-outside", help="Let a scenario read files outside its own folder."),
+    ] = False,
+    large: Annotated[
+        bool, typer.Option("--large", help="Allow more than 100,000 pods at once.")
+    ] = False,
+) -> None:
+    """Run scenarios and report on them."""
+    if schema is not None:
+        _print_schema(schema)
+        return
+    if not scenarios:
+        output.fail("no scenario: name a file or a folder, or - for standard input (see --help)")
+    _check_reports(reports or [])
+    with output.progress("reading"):
+        from karpenter.simulate.scenario.reader import Options
+
+        options = Options(
+            seed=seed,
+            until=until,
+            settings=_assignments(settings or []),
+            instance_types=instance_types,
+            allow_outside=allow_outside,
+            is_large=large,
+        )
+        loaded = _load_all(scenarios, options)
+    for each in loaded:
+        for text in each.warnings:
+            output.warning(text)
+    if check:
+        for each in loaded:
+            variants = len(each.variants)
+            count = f"{variants} variant{'' if variants == 1 else 's'}"
+            output.write(f"{each.name}: {each.scenario.metadata.name} can be run; {count}\n")
+        return
+    if len(loaded) > 1 and (reports or form == "html"):
+        output.fail("a report is about one scenario; name only one with --report and -o html")
+    _run_all(loaded, jobs, form, reports or [], shows_decisions=timeline)
+
+
+def _print_schema(schema: str) -> None:
+    if schema == "scenario":
+        from karpenter.simulate.scenario.schema import schema as of_scenario
+
+        output.write(output.render([of_scenario()], "json"))
+    else:
+        from karpenter.simulate.report.schema import schema as of_report
+
+        output.write(output.render([of_report()], "json"))
+
+
+def _check_reports(reports: list[Path]) -> None:
+    for file in reports:
+        if file.suffix not in (".html", ".json"):
+            output.fail(f"--report {file}: the name ends neither in .html nor in .json")
+        if not file.absolute().parent.is_dir():
+            output.fail(f"--report {file}: there is no folder {file.parent}")
+
+
+def _assignments(settings: list[str]) -> dict[str, str]:
+    from karpenter.settings import SettingError, Settings, with_assignments
+
+    found = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            output.fail(f"--set {text!r}: write NAME=VALUE, such as PACKING=cheapest")
+        try:
+            with_assignments(Settings(), {name: value})
+        except SettingError as error:
+            output.fail(f"--set {text}: {error}")
+        found[name.upper().replace("-", "_")] = value
+    return found
+
+
+def _load_all(names: list[str], options: "Options") -> "list[Loaded]":
+    from karpenter.os_errors import os_reason
+    from karpenter.simulate.scenario.reader import ScenarioError, load, scenarios_in
+
+    loaded, problems = [], 0
+    for name in names:
+        try:
+            if name == _STANDARD_INPUT:
+                found = [("<stdin>", sys.stdin.buffer.read(), Path())]
+            else:
+                files = scenarios_in(Path(name))
+                found = [(str(file), file.read_bytes(), file.parent) for file in files]
+        except OSError as error:
+            output.error(f"{name}: {os_reason(error)}")
+            problems += 1
+            continue
+        if not found:
+            output.error(f"{name}: the folder holds no scenario")
+            problems += 1
+        for file, data, folder in found:
+            try:
+                loaded.append(load(file, data, folder, options))
+            except ScenarioError as error:
+                for text in error.problems:
+                    output.error(text)
+                problems += len(error.problems)
+    if problems:
+        output.fail(f"nothing is run: {problems} problem{'s' if problems > 1 else ''} above")
+    return loaded
+
+
+def _run_all(
+    loaded: "list[Loaded]",
+    jobs: int | None,
+    form: str,
+    reports: list[Path],
+    *,
+    shows_decisions: bool,
+) -> None:
+    from karpenter.simulate.progress import ProgressLine
+    from karpenter.simulate.report.document import document, document_held
+    from karpenter.simulate.runs import Interrupts, Showing, run_scenario, usable_cores
+
+    interrupts, has_held = Interrupts(), True
+    documents: list[dict[str, Any]] = []
+    for each in loaded:
+        count = 1 if shows_decisions else min(jobs or usable_cores(), len(each.variants))
+        with interrupts.watched(), ProgressLine(len(each.variants)) as line:
+            showing = Showing(
+                decided=_tell if shows_decisions else None,
+                progress=line.progress,
+                done=line.done,
+            )
+            run = run_scenario(each, jobs=count, interrupts=interrupts, showing=showing)
+        _warn(run, each)
+        made = document(run)
+        documents.append(made)
+        has_held &= document_held(made)
+        _write_reports(reports, made, each.text)
+        if form in ("table", "html"):
+            _print(made, form, each.text)
+        if interrupts.is_stopped():
+            break
+    if form in ("json", "yaml"):
+        output.write(output.render(documents, "json" if form == "json" else "yaml"))
+    if interrupts.is_stopped():
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if not has_held:
+        raise typer.Exit(EXIT_NOT_HELD)
+
+
+def _tell(record: "DecisionRecord") -> None:
+    output.note(f"{record.at[11:19]} {record.kind} {record.reason}: {record.text}")
+
+
+def _warn(run: "Run", loaded: "Loaded") -> None:
+    for text in run.warnings[len(loaded.warnings) :]:
+        output.warning(text)
+    for variant in run.variants:
+        for text in variant.problems:
+            output.warning(f"the controllers caught an unexpected error: {text}")
+
+
+def _write_reports(reports: list[Path], made: dict[str, Any], source: str) -> None:
+    from karpenter.os_errors import os_reason
+    from karpenter.simulate.report.html import page
+
+    for file in reports:
+        is_page = file.suffix == ".html"
+        text = page(made, source) if is_page else output.render([made], "json")
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            output.fail(f"{file}: {os_reason(error)}", output.EXIT_FAILED)
+
+
+def _print(made: dict[str, Any], form: str, source: str) -> None:
+    if form == "html":
+        from karpenter.simulate.report.html import page
+
+        output.write(page(made, source))
+    else:
+        from karpenter.simulate.report.table import table
+
+        output.write(table(made))
