@@ -26,6 +26,7 @@ OPTIONS = {
     ("plan",): "docs/plan.md",
     ("convert",): "docs/convert.md",
     ("crds",): "docs/validation.md",
+    ("simulate",): "docs/simulate.md",
     ("sandbox",): "docs/sandbox.md",
     ("sandbox", "fault"): "docs/sandbox.md",
     ("sandbox", "interrupt"): "docs/aws.md",
@@ -42,7 +43,9 @@ def test_what_is_not_run_here_is_on_the_pages() -> None:
 
 
 def test_there_are_commands_that_are_run_here() -> None:
-    assert {"convert", "crds", "explain", "plan"} == {_words(shown)[0] for shown in RUN_HERE}
+    assert {"convert", "crds", "explain", "plan", "simulate"} == {
+        _words(shown)[0] for shown in RUN_HERE
+    }
 
 
 @pytest.mark.parametrize("shown", RUN_HERE, ids=str)
@@ -96,7 +99,8 @@ def test_a_page_names_every_option_of_its_command(words: tuple[str, ...], page: 
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/plan.md", "docs/convert.md", "docs/sandbox.md", "docs/aws.md"]
+    "page",
+    ["docs/plan.md", "docs/convert.md", "docs/sandbox.md", "docs/aws.md", "docs/simulate.md"],
 )
 def test_tables_name_no_option_that_is_not_there(page: str) -> None:
     known = set().union(*(_options(words) for words in OPTIONS))

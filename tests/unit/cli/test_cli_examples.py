@@ -1,5 +1,6 @@
 """Every example that is shipped passes the checks it is there to show."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ ALL = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*
 # What stands under install is made of kinds that only a cluster knows, and is applied to one;
 # tests/unit/conformance/test_docs.py reads the file for eksctl
 FILES = [
-    name for name in ALL if not name.startswith("install/") and name != "scale-walk/eksctl.yaml"
+    name
+    for name in ALL
+    # tests/unit/cli/test_cli_simulate.py runs the scenarios
+    if not re.match("install/|scenarios/[^/]*$", name) and name != "scale-walk/eksctl.yaml"
 ]
 
 
@@ -28,6 +32,7 @@ def test_there_are_examples() -> None:
         "plan",
         "rebalance",
         "scale-walk",
+        "scenarios",
         "spot",
         "v1",
     } == {name.partition("/")[0] for name in FILES}
