@@ -54,6 +54,38 @@ def test_a_name_stands_in_the_file_it_is_said_to_stand_in(name: str, symbol: str
         scope = getattr(found[0], "body", [])
 
 
+def test_a_file_named_alone_lies_beside_the_one_named_before_it() -> None:
+    missing = [
+        f"{folder}{name}"
+        for cell in re.findall(r"[^|\n]+", TEXT)
+        for folder in [f.rpartition("/")[0] + "/" for f in FILE.findall(cell)[:1]]
+        for name in re.findall(r"`(\w+\.py)`", cell)
+        if not (SRC / path_of(folder + name)).is_file()
+    ]
+
+    assert [] == missing
+
+
+def test_a_folder_that_is_named_exists() -> None:
+    folders = set(re.findall(r"`((?:\w+/)+)`", TEXT))
+
+    assert folders
+    assert [] == [folder for folder in folders if not (SRC / path_of(folder)).is_dir()]
+
+
+def test_a_method_named_without_a_file_exists() -> None:
+    """Such as ``CloudProvider.create``, which every provider has a file of its own for."""
+    sources = [path.read_text("utf-8") for path in sorted(SRC.rglob("*.py"))]
+    alone = set(re.findall(r"(?<!\.py` )`([A-Z]\w+)\.(\w+)`", TEXT))
+
+    assert alone
+    for kind, method in alone:
+        body = next(
+            text for text in sources if f"class {kind}(" in text or f"class {kind}:" in text
+        )
+        assert f"def {method}(" in body, f"{kind} has no {method}"
+
+
 def _defined(node: ast.stmt) -> set[str]:
     match node:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
