@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from karpenter.disruption.candidates import Blocked, Candidate, Why
-from karpenter.disruption.commands import MULTI, SINGLE, Command, Decision, Score
+from karpenter.disruption.commands import MULTI, REBALANCE, SINGLE, Command, Decision, Score
 from karpenter.disruption.methods.balanced import LEAST_SCORE
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.state.departing_pods import annotation_problem
@@ -44,7 +44,7 @@ def announced_pods(snapshot: Snapshot) -> list[Announcement]:
 
 def announced_command(command: Command) -> list[Announcement]:
     """The events about a consolidation that is begun."""
-    if command.method not in (MULTI, SINGLE):
+    if command.method not in (MULTI, SINGLE, REBALANCE):
         return []
     events = []
     if command.decision is Decision.REPLACE:

@@ -35,7 +35,11 @@ class DecisionMetrics:
             "Consolidation searches that reached their time limit.",
             "consolidation_type",
         )
-        for kind in ("multi", "single"):  # from 0 on, so that increase() sees the first one
+        for kind in (
+            "multi",
+            "single",
+            "rebalance",
+        ):  # from 0 on, so that increase() sees the first one
             self.voluntary_disruption_consolidation_timeouts_total.labels(kind)
         self.voluntary_disruption_failed_validations_total = make.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
@@ -62,6 +66,7 @@ class DecisionMetrics:
             "What those of them cost an hour that hold no pods to move, in dollars.",
             "reason",
         )
+        self._add_rebalance(make)
         self.notifications_total = make.counter(
             "karpenter_notifications_total",
             "Decisions matched by a sink of notifications, by outcome: sent, failed, dropped or suppressed.",
@@ -77,4 +82,27 @@ class DecisionMetrics:
             "karpenter_consolidation_moves_total",
             "Moves that balanced consolidation evaluated.",
             _MOVE,
+        )
+
+    def _add_rebalance(self, make: Families) -> None:
+        self.rebalance_savings_hourly = make.gauge(
+            "karpenter_rebalance_savings_hourly",
+            "What the last search of rebalancing found to save an hour, in dollars; previews count.",
+        )
+        self.rebalance_pods = make.gauge(
+            "karpenter_rebalance_pods",
+            "Pods that would have to move for that.",
+        )
+        self.rebalance_pods_moved_total = make.counter(
+            "karpenter_rebalance_pods_moved_total",
+            "Pods on nodes that rebalancing has replaced.",
+        )
+        self.rebalance_refusals_total = make.counter(
+            "karpenter_rebalance_refusals_total",
+            "Sets of nodes that rebalancing looked at and left, by the first reason.",
+            "reason",
+        )
+        self.cluster_lower_bound_hourly = make.gauge(
+            "karpenter_cluster_lower_bound_hourly",
+            "With rebalancing: what no set of nodes for all pods can cost less than, in dollars an hour.",
         )

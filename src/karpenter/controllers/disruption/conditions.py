@@ -29,6 +29,7 @@ from karpenter.disruption.claim_conditions import (
     is_on_sale,
     patience,
 )
+from karpenter.disruption.costs import price_of
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model.conditions import (
@@ -45,6 +46,7 @@ from karpenter.model.conditions import (
 )
 from karpenter.runtime import REASONABLE
 from karpenter.state.departing_pods import is_reschedulable
+from karpenter.state.nodes import StateNode
 
 _AGAIN: Final = 300.0
 # How long a type that was found in the catalogue is not looked up again
@@ -86,24 +88,39 @@ class ClaimConditions(Controller):
             return None
         drift = await self._drift(claim, pool)
         claim = self._claims.get(key[1]) or claim  # it may have changed during the cloud's call
+        held_until = await self._held_until(claim, pool)
+        claim = self._claims.get(key[1]) or claim
         now = self.clock.now()
         held, wait = at_rest(
-            claim, pool, drifted(claim, drift, now=now), now=now, held_until=self._held_until(claim)
+            claim, pool, drifted(claim, drift, now=now), now=now, held_until=held_until
         )
         if held != claim.status.conditions:
             body = {"status": {"conditions": to_wire(held)}}
             await self.context.patch(claim, body, locked=True, subresource=STATUS)
         return _AGAIN if wait is None else min(_AGAIN, wait)
 
-    def _held_until(self, claim: NodeClaim) -> datetime | None:
+    async def _held_until(self, claim: NodeClaim, pool: NodePool) -> datetime | None:
         """Until when a claim is excluded because the consolidation that led to it saved nothing."""
-        self._ineffective.judge(claim, self._planned.pods_of(claim.metadata.name))
+        expected, price = self._planned.pods_of(claim.metadata.name), None
+        if self._ineffective.needs_price(claim, expected):
+            price = await self._price(claim, pool)
+        self._ineffective.judge(claim, expected, price)
         until = self._ineffective.held_until(claim)
         if until is None:
             return None
         pods = self.context.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
         # Deleting an empty machine moves no pods, so the back-off does not apply to it
         return until if any(map(is_reschedulable, pods)) else None
+
+    async def _price(self, claim: NodeClaim, pool: NodePool) -> float | None:
+        """What a claim costs an hour; None until it has launched, or when nobody knows."""
+        if not is_true(claim.status.conditions, LAUNCHED):
+            return None
+        try:
+            listed = await self.context.cloud.instance_types(pool)
+        except CloudError:
+            return None
+        return price_of(StateNode(None, claim), {kind.name: kind for kind in listed})
 
     async def _drift(self, claim: NodeClaim, pool: NodePool) -> str:
         if not is_true(claim.status.conditions, LAUNCHED):

@@ -41,7 +41,8 @@ _CONSOLIDATING: Final = (
 # How long moved pods take to arrive. The machines they arrive on are then protected for a while, so
 # a command computed earlier would only fail its validation
 _SETTLING: Final = 5.0
-_MOVING_PODS: Final = (commands.MULTI, commands.SINGLE)
+_BOUND_SECONDS: Final = 600.0
+_MOVING_PODS: Final = (commands.MULTI, commands.SINGLE, commands.REBALANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class DisruptionLoop(Loop):
             self._followers.append(RepairNotes(context, self._planner.policies, self.log))
         self._abandoned = 0  # passes in a row whose commands were not carried out
         self._complaint = ""  # why the last one was not
+        self._bound_due = 0.0  # when the lower bound is measured again, by the monotonic clock
         self._settled_at = 0.0  # when pods that move will have arrived, by the monotonic clock
         self._methods = [
             name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
@@ -107,6 +109,8 @@ class DisruptionLoop(Loop):
         # While rebalancing is off there are no figures about it
         idle = preview.idle - {commands.REBALANCE}
         self._reporter.report_idle(name for name in self._methods if name in idle)
+        if commands.REBALANCE not in preview.idle:
+            await self._measure_bound()
         disruption_pass: DisruptionPass | None = None
         happened = self._changes.count
         for method in self._methods:
@@ -141,9 +145,21 @@ class DisruptionLoop(Loop):
         return seen.until is None or self.clock.now() < seen.until
 
     async def _begin_pass(self) -> DisruptionPass:
-        disruption_pass = await self._planner.begin_pass(self._queue.in_progress)
+        disruption_pass = await self._new_pass()
         await self._reporter.report_blocked(disruption_pass)
         return disruption_pass
+
+    async def _measure_bound(self) -> None:
+        """Measure at intervals what the cluster could cost at the least."""
+        now = self.clock.monotonic()
+        if now < self._bound_due:
+            return
+        self._bound_due = now + _BOUND_SECONDS
+        found = await self._planner.lower_bound(await self._new_pass())
+        self.context.metrics.cluster_lower_bound_hourly.set(found)
+
+    async def _new_pass(self) -> DisruptionPass:
+        return await self._planner.begin_pass(self._queue.in_progress, self._queue.rebalances)
 
     async def _find(
         self, disruption_pass: DisruptionPass, method: str, seen: _Seen
@@ -161,7 +177,7 @@ class DisruptionLoop(Loop):
     async def _checked(self, command: Command) -> Sequence[Command]:
         """The command if it is still valid after the validation period."""
         await self.clock.sleep(VALIDATION_SECONDS)
-        fresh = await self._planner.begin_pass(self._queue.in_progress)
+        fresh = await self._new_pass()
         outcome = await self._planner.check(command, fresh)
         self._reporter.report_check(command, outcome)
         return (outcome.command,) if outcome.command is not None else ()

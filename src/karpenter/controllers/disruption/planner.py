@@ -30,7 +30,9 @@ from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.context import DisruptionContext, Memory
 from karpenter.disruption.methods.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.plan import METHODS, Search
+from karpenter.disruption.rebalance.history import RebalanceHistory
 from karpenter.disruption.rebalance.settings import RebalanceSettings, is_wanted
+from karpenter.disruption.rebalance.shares import ClusterShares
 from karpenter.disruption.validation import Validation, validated
 from karpenter.model.conditions import DRIFTED
 from karpenter.model.labels import DO_NOT_DISRUPT
@@ -44,7 +46,12 @@ from karpenter.state.snapshot import Snapshot
 
 T = TypeVar("T")
 
-_SEARCH_SECONDS: Final = {commands.MULTI: 60.0, commands.SINGLE: 180.0}
+_SEARCH_SECONDS: Final = {
+    commands.MULTI: 60.0,
+    commands.SINGLE: 180.0,
+    commands.REBALANCE: 180.0,
+}
+_NO_HISTORY: Final = RebalanceHistory()
 # How long after a pod became pending disruption yields to provisioning
 _WAY_SECONDS: Final = 2.0
 _NAP: Final = 0.005
@@ -176,14 +183,22 @@ class DisruptionPlanner:
         policies, rebalance = self.policies, self.settings.rebalance
         return await self.aside(lambda: preview(snapshot, policies, rebalance, now=now))
 
-    async def begin_pass(self, in_progress: frozenset[str]) -> DisruptionPass:
-        """Begin a pass over the cluster as it is now."""
+    async def begin_pass(
+        self, in_progress: frozenset[str], rebalances: RebalanceHistory = _NO_HISTORY
+    ) -> DisruptionPass:
+        """Begin a pass over the cluster as it is now.
+
+        Args:
+            in_progress: the names of machines that are part of a command.
+            rebalances: what this process knows of them, beside annotations.
+        """
         context = self._context
         snapshot = context.snapshot()
         types = await self._instance_types(snapshot)
         now = context.clock.now()
         is_legacy = len(context.mirror(Provisioner)) > 0
-        memory = Memory(self._unseen, {uid: tuple(at) for uid, at in self._reboots.items()})
+        reboots = {uid: tuple(at) for uid, at in self._reboots.items()}
+        memory = Memory(self._unseen, reboots, rebalances)
         stop = self._stop = threading.Event()
         planning = with_spot_seen(self.settings.planning, context.spot_seen)
         settings = replace(self.settings, planning=planning)
@@ -217,6 +232,10 @@ class DisruptionPlanner:
     async def check(self, command: Command, fresh: DisruptionPass) -> Validation:
         """Look at a command again, in a later pass."""
         return await self.aside(lambda: validated(command, fresh.view))
+
+    async def lower_bound(self, disruption_pass: DisruptionPass) -> float:
+        """What no set of machines for all pods of the cluster can cost less than an hour."""
+        return await self.aside(lambda: ClusterShares(disruption_pass.view).lower_bound)
 
     def rebooted(self, uid: str) -> None:
         """Remember that a machine is being restarted."""

@@ -2,12 +2,14 @@
 
 The queue lives in memory only. After a restart the new process removes the marks of machines that
 no command is about to remove, and spare replacements are ordinary machines that consolidation
-removes if they stay empty.
+removes if they stay empty. Replacements that are up before others are nominated until all of them
+are, so that nothing removes them for being empty.
 """
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.api.karpenter import NodeClaim
@@ -18,11 +20,14 @@ from karpenter.controllers.disruption.conflict_retry import GoneError, change, r
 from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
 from karpenter.controllers.disruption.marking import Marker
 from karpenter.controllers.disruption.metrics import Tally
+from karpenter.controllers.disruption.rebalance_record import RebalanceRecord
 from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.termination.deadline import tightened
 from karpenter.disruption.candidates import Candidate
-from karpenter.disruption.commands import Command
+from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.methods.return_to_spot import is_return
+from karpenter.disruption.rebalance.history import RebalanceHistory
+from karpenter.disruption.rebalance.refusals import moved_pods
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
@@ -45,8 +50,18 @@ class Running:
     command: Command
     replacements: tuple[NodeClaim, ...]
     began: float  # on the monotonic clock
+    moved_at: datetime | None = None  # when a rebalance began to move its pods
     standing: set[str] = field(default_factory=set)  # replacements that were seen initialized
     going: set[str] = field(default_factory=set)  # candidates whose claims are deleted
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether replacements must stay until the last one is up.
+
+        Karpenter never looks again at one that it has seen initialized. A rebalance has many, and
+        pays only as a whole.
+        """
+        return self.command.method == REBALANCE and not self.going
 
 
 class CommandQueue(Controller):
@@ -63,6 +78,8 @@ class CommandQueue(Controller):
         self._machines: dict[str, str] = {}  # name of a machine -> id of its command
         self._marker = Marker(context, self.log)
         self._tally = Tally(context.metrics)
+        self._record = RebalanceRecord(context)
+        self._leaving: dict[str, str] = {}  # uids of claims that a rebalance deleted -> names
         self._waiting_for: dict[str, str] = {}  # uid of a replacement -> id of its command
         self._ends.append(context.mirror(NodeClaim).on_change(self._claim_changed))
 
@@ -70,6 +87,22 @@ class CommandQueue(Controller):
     def in_progress(self) -> frozenset[str]:
         """The names of all machines that are part of a command."""
         return frozenset(self._machines)
+
+    @property
+    def rebalances(self) -> RebalanceHistory:
+        """What the rebalances of this process did, and whether one is being carried out."""
+        claims = self.context.mirror(NodeClaim)
+        self._leaving = {
+            uid: name
+            for uid, name in self._leaving.items()
+            if (claim := claims.get(name)) is not None and claim.metadata.uid == uid
+        }
+        is_running = any(each.command.method == REBALANCE for each in self._running.values())
+        return replace(
+            self._record.known(),
+            regretted=self._ineffective.held_at(self.clock.now()),
+            is_busy=is_running or bool(self._leaving),
+        )
 
     def reserve(self, number: str, names: Iterable[str]) -> bool:
         """Reserve machines for a command; return whether none was part of another command."""
@@ -113,7 +146,10 @@ class CommandQueue(Controller):
             return None
         self._mark(running)
         if len(running.standing) < len(running.replacements):
+            self._keep(running)
             return POLL_SECONDS
+        if running.command.method == REBALANCE:
+            await self._note_moves(running)
         await self._delete(running)
         self._ineffective.attempted(running.command)
         self._keep(running)
@@ -130,11 +166,13 @@ class CommandQueue(Controller):
         """Check the replacements; return why the command cannot succeed, or nothing."""
         for replacement in running.replacements:
             name = replacement.metadata.name
-            if name in running.standing:
+            if name in running.standing and not running.is_watched:
                 continue
             claim = await self._claim(replacement)
             if claim is None or is_deleting(claim):
                 return f"replacement {name} is gone"
+            if name in running.standing:
+                continue
             self.context.recorder.publish(events.launching(claim, running.command.reason))
             if is_true(claim.status.conditions, INITIALIZED):
                 running.standing.add(name)
@@ -154,10 +192,20 @@ class CommandQueue(Controller):
         return await read_again(self.context, replacement)
 
     def _keep(self, running: Running) -> None:
-        """Nominate the replacements: they are empty until the pods that are now evicted arrive."""
+        """Nominate the replacements that are up: they are empty until the evicted pods arrive."""
         until = later(self.clock.now(), nomination_window(self.context.settings.batch_max_duration))
-        for replacement in running.replacements:
-            self.context.state.nominate(replacement.metadata.name, until)
+        for name in sorted(running.standing):
+            self.context.state.nominate(name, until)
+
+    async def _note_moves(self, running: Running) -> None:
+        """Note what a rebalance is about to move, once."""
+        if running.moved_at is None:
+            running.moved_at = self.clock.now().replace(microsecond=0)
+            self.context.metrics.rebalance_pods_moved_total.inc(moved_pods(running.command))
+        await self._record.note(running.command, running.replacements, running.moved_at)
+        self._leaving |= {
+            each.claim.metadata.uid: each.claim.metadata.name for each in running.command.candidates
+        }
 
     async def _delete(self, running: Running) -> None:
         waiting = [c for c in running.command.candidates if c.name not in running.going]
@@ -268,7 +316,9 @@ class CommandQueue(Controller):
         claim = new or old
         number = self._waiting_for.get(claim.metadata.uid) if claim is not None else None
         running = self._running.get(number) if number is not None else None
-        if running is None or claim is None or claim.metadata.name in running.standing:
+        if running is None or claim is None:
+            return
+        if claim.metadata.name in running.standing and not running.is_watched:
             return
         if new is None or is_deleting(new):
             # The provisioner must not plan for the pods of machines that stay after all

@@ -16,6 +16,7 @@ from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption import events as reports
 from karpenter.controllers.disruption.metrics import BlockedGauges, snake_case
 from karpenter.controllers.disruption.planner import DisruptionPass
+from karpenter.controllers.disruption.rebalance_reporting import RebalanceReporter
 from karpenter.controllers.provisioning.reporting import paced
 from karpenter.controllers.termination.events import protection
 from karpenter.disruption import budgets, commands
@@ -59,6 +60,7 @@ class FindingReporter:
         self._protected: dict[str, str] = {}  # pod uid -> last event about its protection
         self._gauged: set[str] = set()  # pools that have gauges
         self._blocked = BlockedGauges(context.metrics)
+        self._rebalance = RebalanceReporter(context, log)
 
     def report_budgets(self) -> None:
         """Log budgets that cannot be parsed, once for each problem."""
@@ -124,6 +126,8 @@ class FindingReporter:
                 consolidation_type=finding.consolidation_type
             ).inc()
         self._count_scores(finding)
+        if finding.method == commands.REBALANCE:
+            self._rebalance.report(finding)
         kept = list(beyond_budgets(view, finding.verdicts.values()))
         self._blocked.method_ended(finding.method, kept)
         for announcement in finding.events:
@@ -152,7 +156,7 @@ class FindingReporter:
             reason=command.reason.lower(),
             error=problem,
         )
-        if command.method == commands.SINGLE:
+        if command.method in (commands.SINGLE, commands.REBALANCE):
             self._publish(*reports.rejected(command, outcome.failure, outcome.detail))
 
     def _measure_eligible(self, method: str, count: int) -> None:

@@ -6,7 +6,7 @@ cooldown hold across a restart. What has no annotation is remembered by the call
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,15 @@ class RebalanceHistory:
             _latest(self.owners, other.owners),
             self.regretted | other.regretted,
             self.is_busy or other.is_busy,
+        )
+
+    def since(self, moment: datetime) -> "RebalanceHistory":
+        """Without what lies before a moment."""
+        return replace(
+            self,
+            moves=tuple(each for each in self.moves if each.at >= moment),
+            claims={uid: at for uid, at in self.claims.items() if at >= moment},
+            owners={uid: at for uid, at in self.owners.items() if at >= moment},
         )
 
     def moved_since(self, moment: datetime) -> int:

@@ -18,7 +18,7 @@ from karpenter.clock import SystemClock, run_virtual
 from karpenter.controllers.disruption.conditions import ClaimConditions
 from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves, hold
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
-from karpenter.disruption.commands import DRIFT, MULTI, Command
+from karpenter.disruption.commands import DRIFT, MULTI, REBALANCE, Command
 from karpenter.model.conditions import is_true
 from unit.controllers.disruption import disruption_bench
 
@@ -109,6 +109,26 @@ class TestBlaming:
         ineffective.judge(claim("c"), moved)
 
         assert None is ineffective.held_until(claim("c"))
+
+    @pytest.mark.parametrize(
+        ("price", "is_held"),
+        [
+            pytest.param(None, False, id="not launched so far"),
+            pytest.param(0.4, False, id="that costs less than was saved"),
+            pytest.param(0.5, True, id="that costs what was saved"),
+        ],
+    )
+    def test_a_rebalance_is_judged_by_dollars(self, price: float | None, is_held: bool) -> None:
+        ineffective = IneffectiveMoves(Standing())
+        command = replace(moving(), method=REBALANCE, savings=0.5)
+        moved = list(command.candidates[0].reschedulable)
+        for number in range(3):
+            ineffective.attempted(command)
+            made = claim(f"c{number}")
+            assert ineffective.needs_price(made, moved)
+            ineffective.judge(made, moved, price)
+
+        assert is_held is (made.metadata.uid in ineffective.held_at(NOW + timedelta(seconds=60)))
 
     def test_an_attempt_that_helps_ends_it(self) -> None:
         ineffective, command = IneffectiveMoves(Standing()), moving()
