@@ -19,20 +19,22 @@ from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.api.selectors import LabelSelector
 from karpenter.disruption.rebalance.scheduler_model import SchedulerModel
 from karpenter.disruption.rebalance.scheduler_rules import Place, SchedulerRules, SpreadRules
-from karpenter.model.resources import Resources
+from karpenter.model.resources import Resources, total
+from karpenter.state.requests import pod_requests
 from karpenter_sandbox.scheduling.placement import Chosen
 
 Json = dict[str, Any]
 
 
 def place_of(obj: Json, pods: list[Json]) -> Place:
-    node = convert_as(obj, Node)
+    node, staying = convert_as(obj, Node), tuple(convert_as(pod, Pod) for pod in pods)
     return Place(
         name=node.metadata.name,
         labels=node.metadata.labels,
         taints=node.spec.taints,
         allocatable=Resources.from_wire(node.status.allocatable),
-        pods=tuple(convert_as(pod, Pod) for pod in pods),
+        pods=staying,
+        requested=total(map(pod_requests, staying)),
         is_unschedulable=node.spec.unschedulable,
     )
 

@@ -55,9 +55,10 @@ def objection(view: DisruptionContext, command: Command) -> str:
     kinds = dict(
         zip(made, (c.launch.instance_type for c in command.replacements if c.launch), strict=True)
     )
+    model = SchedulerModel(rules)
     seen: list[Mapping[str, str]] = []
     for order in (pods, list(reversed(pods))):
-        placed = SchedulerModel(rules).placed(order)
+        placed = model.placed(order)
         if placed in seen:
             continue
         seen.append(placed)
@@ -126,6 +127,7 @@ def _place(machine: StateNode, daemons: Sequence[Daemon]) -> Place:
         taints=machine.taints,
         allocatable=machine.allocatable,
         pods=machine.pods,
+        requested=machine.requested,
         reserved=reserved,
         is_unschedulable=machine.node is not None and machine.node.spec.unschedulable,
     )

@@ -9,17 +9,23 @@ the scheduler draws lots, so that the same input has the same answer.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from karpenter.api.pods import Pod
-from karpenter.disruption.rebalance.scheduler_rules import Kind, Place, SchedulerRules, weighed
+from karpenter.disruption.rebalance.scheduler_rules import (
+    Kind,
+    Load,
+    Place,
+    SchedulerRules,
+    assumed,
+)
 from karpenter.model.resources import Resources, total
 from karpenter.scheduling.compiled.host_ports import HostPort, conflict, host_ports
 from karpenter.state.pods import key_of
-from karpenter.state.requests import pod_requests
 
 _BEST: Final = 100  # the highest score of any one rule
+_FULL: Final = -1  # in place of a score: there is no room
 # The weights of the default profile; room (fit and balance) has a weight of one each
 _TAINTS: Final = 3
 _NODE_AFFINITY: Final = 2
@@ -34,7 +40,6 @@ class _Room:
     used: Resources
     weighed: Resources
     ports: list[HostPort]
-    version: int = 0  # changes whenever a pod comes
 
 
 class SchedulerModel:
@@ -46,12 +51,14 @@ class SchedulerModel:
         self._tallies = rules.tallies
         self._kind_of = rules.kind_of
         self._numbers = {place.name: number for number, place in enumerate(rules.places)}
-        self._rooms = [_room_of(place) for place in rules.places]
-        self._counts = rules.counts_of_staying()
-        self._scores: dict[tuple[int, int], tuple[int, int]] = {}  # -> version of room, score
+        self._staying = rules.counts_of_staying()
+        self._rooms_at_first = [_room_of(place) for place in rules.places]
+        self._at_first: dict[Load, list[int]] = {}  # scores before any pod is placed
+        self._begin()
 
     def placed(self, order: Iterable[Pod]) -> dict[str, str]:
-        """Place the pods in this order; return the place of each by its key, empty for none."""
+        """Place pods in this order, beginning anew; return the place of each, empty for none."""
+        self._begin()
         found: dict[str, str] = {}
         for pod in order:
             best = self.best(pod)
@@ -63,10 +70,11 @@ class SchedulerModel:
     def best(self, pod: Pod) -> list[str]:
         """The places with the highest score for a pod, by name; none when it fits nowhere."""
         kind = self._kind_of[key_of(pod)]
-        feasible = self._within_rules(kind, [n for n in kind.open if self._fits(kind, n)])
+        room = self._room_scores(kind.load)
+        feasible = self._within_rules(kind, [n for n in kind.open if room[n] != _FULL])
         if not feasible:
             return []
-        scores = [self._room_score(kind, number) for number in feasible]
+        scores = [room[number] for number in feasible]
         self._add_preferences(kind, feasible, scores)
         highest = max(scores)
         chosen = [n for n, score in zip(feasible, scores, strict=True) if score == highest]
@@ -76,21 +84,38 @@ class SchedulerModel:
         """Count a pod where it went."""
         kind, number = self._kind_of[key_of(pod)], self._numbers[place]
         room = self._rooms[number]
-        room.used += kind.needs
-        room.weighed += kind.weighed
-        room.ports += kind.ports
-        room.version += 1
+        room.used += kind.load.needs
+        room.weighed += kind.load.weighed
+        room.ports += kind.load.ports
+        self._filled.append(number)
         for each, times in kind.counted:
             domain = self._tallies[each].domain_of[number]
             if domain is not None:
                 self._counts[each][domain] += times
 
-    def _fits(self, kind: Kind, number: int) -> bool:
-        room = self._rooms[number]
-        has = self._places[number].allocatable
-        if any(amount > has[name] - room.used[name] for name, amount in kind.amounts):
-            return False
-        return not kind.ports or conflict(kind.ports, room.ports) is None
+    def _begin(self) -> None:
+        self._rooms = [replace(room, ports=[*room.ports]) for room in self._rooms_at_first]
+        self._counts = [dict(counts) for counts in self._staying]
+        self._filled: list[int] = []  # places that took a pod, one after the other
+        self._scores: dict[Load, tuple[int, list[int]]] = {}  # -> how many were filled then
+
+    def _room_scores(self, load: Load) -> list[int]:
+        """The room that a load leaves on each place; only places that took a pod are new."""
+        known = self._scores.get(load)
+        if known is None:
+            if load not in self._at_first:
+                self._at_first[load] = [
+                    _room_score(load, room, place.allocatable)
+                    for room, place in zip(self._rooms_at_first, self._places, strict=True)
+                ]
+            known = 0, list(self._at_first[load])
+        seen, scores = known
+        for number in set(self._filled[seen:]):
+            scores[number] = _room_score(
+                load, self._rooms[number], self._places[number].allocatable
+            )
+        self._scores[load] = len(self._filled), scores
+        return scores
 
     def _within_rules(self, kind: Kind, feasible: list[int]) -> list[int]:
         for spread in kind.hard:
@@ -126,15 +151,6 @@ class SchedulerModel:
                 for domain_of, counts in near
             )
         ]
-
-    def _room_score(self, kind: Kind, number: int) -> int:
-        room = self._rooms[number]
-        known = self._scores.get((id(kind), number))
-        if known is not None and known[0] == room.version:
-            return known[1]
-        score = _room_score(kind, room, self._places[number].allocatable)
-        self._scores[id(kind), number] = room.version, score
-        return score
 
     def _add_preferences(self, kind: Kind, feasible: list[int], scores: list[int]) -> None:
         taints = [kind.discouraging[number] for number in feasible]
@@ -202,26 +218,31 @@ class SchedulerModel:
 
 
 def _room_of(place: Place) -> _Room:
-    used = total(map(pod_requests, place.pods)) + place.reserved
-    weighed_use = total(map(weighed, place.pods)) + place.reserved
-    return _Room(used, weighed_use, [port for pod in place.pods for port in host_ports(pod.spec)])
+    used = place.requested + place.reserved
+    ports = [port for pod in place.pods for port in host_ports(pod.spec)]
+    return _Room(used, used + total(map(assumed, place.pods)), ports)
 
 
-def _room_score(kind: Kind, room: _Room, has: Resources) -> int:
-    """How much room a pod would leave, and how evenly; each counts up to 100."""
+def _room_score(load: Load, room: _Room, has: Resources) -> int:
+    """How much room a load would leave, and how evenly, each up to 100; or that it does not fit."""
+    if any(amount > has[name] - room.used[name] for name, amount in load.amounts):
+        return _FULL
+    if load.ports and conflict(load.ports, room.ports) is not None:
+        return _FULL
+    needs, weighed_needs = load.needs, load.weighed
     parts = [
         _BEST * max(0, amount - taken) // amount
         for amount, taken in (
-            (has.cpu, room.weighed.cpu + kind.weighed.cpu),
-            (has.memory, room.weighed.memory + kind.weighed.memory),
+            (has.cpu, room.weighed.cpu + weighed_needs.cpu),
+            (has.memory, room.weighed.memory + weighed_needs.memory),
         )
         if amount
     ]
     score = sum(parts) // len(parts) if parts else 0
-    if not (kind.needs.cpu or kind.needs.memory):
+    if not (needs.cpu or needs.memory):
         return score
     if not (has.cpu and has.memory):
         return score + _BEST
-    cpu = min((room.used.cpu + kind.needs.cpu) / has.cpu, 1.0)
-    memory = min((room.used.memory + kind.needs.memory) / has.memory, 1.0)
+    cpu = min((room.used.cpu + needs.cpu) / has.cpu, 1.0)
+    memory = min((room.used.memory + needs.memory) / has.memory, 1.0)
     return score + int((1 - abs(cpu - memory) / 2) * _BEST)

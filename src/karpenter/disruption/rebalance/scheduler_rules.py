@@ -8,13 +8,13 @@ Notation
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
 
 from karpenter.api.nodes import Taint
-from karpenter.api.pods import Container, Pod, PodAffinityTerm, TopologySpreadConstraint
+from karpenter.api.pods import Container, Pod, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from karpenter.api.selectors import NodeSelectorTerm
 from karpenter.model.labels import HOSTNAME, normalise
 from karpenter.model.requirements import Requirements
@@ -49,6 +49,7 @@ class Place:
     taints: tuple[Taint, ...]
     allocatable: Resources
     pods: tuple[Pod, ...] = ()
+    requested: Resources = NO_RESOURCES  # by these pods
     reserved: Resources = NO_RESOURCES  # for daemons that are still to come
     is_unschedulable: bool = False
 
@@ -100,15 +101,37 @@ class Spread:
     counts_itself: bool
 
 
+@dataclass(frozen=True)
+class Load:
+    """What a pod takes of a machine; few loads are in use."""
+
+    amounts: tuple[tuple[str, int], ...]  # its requests
+    weighed_amounts: tuple[tuple[str, int], ...]  # with one assumed where a container has none
+    ports: tuple[HostPort, ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> "Load":
+        """Read what a pod takes."""
+        needs, counted = pod_requests(pod), weighed(pod)
+        return cls(tuple(needs.items()), tuple(counted.items()), host_ports(pod.spec))
+
+    @cached_property
+    def needs(self) -> Resources:
+        """Its requests."""
+        return Resources.of(dict(self.amounts))
+
+    @cached_property
+    def weighed(self) -> Resources:
+        """The requests that scores count."""
+        return Resources.of(dict(self.weighed_amounts))
+
+
 @dataclass(slots=True, eq=False)
 class Kind:
     """Pods that are alike, and what holds for them whichever pods are where."""
 
     pod: Pod
-    needs: Resources
-    amounts: tuple[tuple[str, int], ...]  # the same as pairs
-    weighed: Resources  # with an assumption for containers that request nothing
-    ports: tuple[HostPort, ...]
+    load: "Load"
     open: list[int]  # places that suit it but for room and other pods
     discouraging: list[int]  # place -> PreferNoSchedule taints it does not tolerate
     wishes: list[int]  # place -> weight of the preferred node affinity it fulfils
@@ -152,6 +175,10 @@ class SchedulerRules:
             for place in self.places
         ]
         self._kinds: dict[bytes, Kind] = {}
+        # Kinds ask the same of labels and taints over and over
+        self._matching: dict[tuple[Requirements, ...], list[bool]] = {}
+        self._tolerated: dict[tuple[Toleration, ...], tuple[list[bool], list[int]]] = {}
+        self._domains: dict[str, list[str | None]] = {}  # topology key -> domain of each place
         self._known_tallies: dict[Hashable, int] = {}
         self._staying: dict[bytes, tuple[Pod, dict[int, int]]] = {}  # -> place -> pods
         for number, place in enumerate(self.places):
@@ -188,28 +215,22 @@ class SchedulerRules:
         return kind
 
     def _compiled(self, pod: Pod, rules: SpreadRules, held: Sequence[HeldTerm]) -> Kind:
-        alternatives = _node_terms(pod)
-        matching = [_matches(alternatives, labels) for labels in self._labels]
-        tolerated = [
-            first_untolerated(place.taints, pod.spec.tolerations, ignore_preferences=True) is None
-            for place in self.places
-        ]
+        matching = self._where(_node_terms(pod))
+        tolerated, discouraging = self._taints(pod)
         volumes = self._volumes_of(pod)
+        attachable = self._where(volumes) if volumes else matching
         kind = Kind(
             pod=pod,
-            needs=pod_requests(pod),
-            amounts=tuple(pod_requests(pod).items()),
-            weighed=weighed(pod),
-            ports=host_ports(pod.spec),
+            load=Load.of(pod),
             open=[
                 number
                 for number, place in enumerate(self.places)
                 if matching[number]
                 and tolerated[number]
+                and attachable[number]
                 and not place.is_unschedulable
-                and (not volumes or _matches(volumes, self._labels[number]))
             ],
-            discouraging=[_discouraging(pod, place.taints) for place in self.places],
+            discouraging=discouraging,
             wishes=self._wishes(pod),
             soft_needs_labels=rules.needs_labels,
         )
@@ -229,6 +250,28 @@ class SchedulerRules:
                 kind.soft = spreads
         self._add_affinity(kind, held)
         return kind
+
+    def _where(self, alternatives: Sequence[Requirements]) -> list[bool]:
+        """The places that meet one of these alternatives."""
+        key = tuple(alternatives)
+        found = self._matching.get(key)
+        if found is None:
+            found = [_matches(alternatives, labels) for labels in self._labels]
+            self._matching[key] = found
+        return found
+
+    def _taints(self, pod: Pod) -> tuple[list[bool], list[int]]:
+        """The places whose taints a pod tolerates, and how many of them only discourage it."""
+        tolerations = pod.spec.tolerations
+        found = self._tolerated.get(tolerations)
+        if found is None:
+            tolerated = [
+                first_untolerated(place.taints, tolerations, ignore_preferences=True) is None
+                for place in self.places
+            ]
+            found = tolerated, [_discouraging(pod, place.taints) for place in self.places]
+            self._tolerated[tolerations] = found
+        return found
 
     def _spread(
         self,
@@ -311,8 +354,10 @@ class SchedulerRules:
         known = self._known_tallies.get(identity)
         if known is None:
             known = self._known_tallies[identity] = len(self.tallies)
-            values = [labels.get(key) for labels in self._labels]
-            domains = [value.any() if value is not None else None for value in values]
+            if key not in self._domains:
+                values = [labels.get(key) for labels in self._labels]
+                self._domains[key] = [v.any() if v is not None else None for v in values]
+            domains = self._domains[key]
             if counts is not None:
                 domains = [d if c else None for d, c in zip(domains, counts, strict=True)]
             self.tallies.append(Tally(domains, times, is_host=key == HOSTNAME))
@@ -332,6 +377,8 @@ class SchedulerRules:
     def _wishes(self, pod: Pod) -> list[int]:
         affinity = pod.spec.affinity
         wanted = affinity.node_affinity.preferred if affinity and affinity.node_affinity else ()
+        if not wanted:
+            return [0] * len(self.places)
         terms = [(each.weight, _term(each.preference)) for each in wanted]
         return [
             sum(weight for weight, term in terms if term is not None and _matches((term,), labels))
@@ -396,6 +443,14 @@ def _discouraging(pod: Pod, taints: Iterable[Taint]) -> int:
         and first_untolerated((taint,), pod.spec.tolerations) is not None
         for taint in taints
     )
+
+
+def assumed(pod: Pod) -> Resources:
+    """What scores count beyond the requests of a pod."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    if all(_ASSUMED.keys() <= each.resources.requests.keys() for each in containers):
+        return NO_RESOURCES
+    return weighed(pod) - pod_requests(pod)
 
 
 def weighed(pod: Pod) -> Resources:
