@@ -223,6 +223,7 @@ class Executor:
             command_drafts.begun(command, claims, number),
             reason=command.reason.lower(),
             decision=command.decision.value,
+            method=command.method,
             **{
                 "command-id": number,
                 "disrupted-node-count": len(command.candidates),
