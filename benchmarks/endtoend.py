@@ -4,6 +4,7 @@
     python -m benchmarks endtoend --smoke    20 pods: that everything still runs
     python -m benchmarks endtoend --beside   Karpenter's own controller first, then ours
     python -m benchmarks endtoend --first small   the small pods come first, which takes more nodes
+    python -m benchmarks endtoend --rebalance   what rebalancing saves once consolidation is at rest
     python -m benchmarks endtoend --json     figures for programs
 
 kube-apiserver, kube-controller-manager and kube-scheduler are the real ones, kwok plays the
@@ -16,6 +17,13 @@ and the cluster is at rest, 3 pods of 10 go, and consolidation has its turn.
 Beside the figures stand those of Karpenter's own controller: with ``--beside`` measured in the same
 run on the same control plane (built from its published Go module), otherwise those it once had on such
 a machine with such a workload.
+
+With ``--rebalance`` all machines are on-demand, since spot replaces spot only behind a gate. When the
+cluster is at rest after the scale-in its price is taken, and the controller starts again with
+``REBALANCE=On``: what it saves then is what consolidation had left, of the same pods on the same control
+plane. The limit of moves is lifted and the cooldown is short, as the same moves would otherwise take
+many hours. Prices of the simulated provider are linear in cpu and memory, so the next larger types
+are dear, and claims may keep a single type.
 """
 
 import json
@@ -38,6 +46,8 @@ from benchmarks.options import options
 from benchmarks.peers import CONTROLLER, PeerController, built
 from benchmarks.sampling import Sampler, Usage, sampling
 
+from karpenter.cloud.kwok.catalogue import built_in
+from karpenter.model import labels
 from karpenter.model.quantity import millis
 
 sys.path.insert(0, str(ROOT / "tests"))  # the control plane is a fixture of the tests
@@ -56,6 +66,14 @@ REQUIREMENTS: Final = (
     {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
     {"key": "karpenter.kwok.sh/instance-size", "operator": "Lt", "values": ["32"]},
 )
+ON_DEMAND: Final = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [labels.ON_DEMAND]}
+REBALANCING: Final = {
+    "REBALANCE": "On",
+    "REBALANCE_MOVES": "100%",
+    "REBALANCE_COOLDOWN": "1m",
+    "PACKING_MIN_TYPES": "1,1",
+}
+REBALANCING_SECONDS: Final = 600.0  # it is stopped then, at rest or not
 BUDGET: Final = 0.10  # of the nodes may be disrupted at a time
 CONSOLIDATE_AFTER: Final = 30.0
 # consolidateAfter, and the seconds without a change of nodes that count as rest, before and after
@@ -67,6 +85,7 @@ PATIENCE: Final = 900.0
 _LAST: Final = "created nodeclaim"
 _FOUND: Final = "found provisionable pod(s)"
 _HELD_UP: Final = "event loop held up"
+_BEGUN: Final = "disrupting node(s)"
 _DISRUPTED: Final = "karpenter.sh/disrupted"
 
 
@@ -88,6 +107,31 @@ class Load:
         return sorted(SHAPES, key=lambda name: name != self.first)
 
 
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """A cluster at rest after a scale-in, without rebalancing and with it."""
+
+    pods: int
+    hourly_without: float  # dollars
+    hourly: float
+    nodes_without: int
+    nodes: int
+    commands: int
+    moved: int  # pods
+    seconds: float  # until the last change of a node
+
+    @property
+    def text(self) -> str:
+        """The figures as a sentence for each side."""
+        saved = 1 - self.hourly / self.hourly_without if self.hourly_without else 0.0
+        return (
+            f"{self.pods:,} pods at rest after the scale-in\n"
+            f"without rebalancing: ${self.hourly_without:.4f} per hour, {self.nodes_without} nodes\n"
+            f"with rebalancing:    ${self.hourly:.4f} per hour, {self.nodes} nodes: {saved:.1%} less,"
+            f" {self.moved} pods moved by {self.commands} commands in {self.seconds:.0f} s"
+        )
+
+
 def main() -> int:
     parser = options("Measure a real cluster from nothing and back.", smoke="few pods")
     parser.add_argument(
@@ -96,6 +140,9 @@ def main() -> int:
     parser.add_argument("--first", choices=SHAPES, default="large", help="which pods come first")
     parser.add_argument("--pods", type=int, default=0, help="how many pods, in all")
     parser.add_argument("--log", type=Path, help="keep the log of the controller in this file")
+    parser.add_argument(
+        "--rebalance", action="store_true", help="what rebalancing saves after the scale-in"
+    )
     arguments = parser.parse_args()
     problem = _obstacle(may_build=not arguments.smoke, with_peer=arguments.beside)
     if problem:
@@ -104,6 +151,11 @@ def main() -> int:
     pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
     load = Load(pods, arguments.first)
     pauses = SMOKE_PAUSES if arguments.smoke else PAUSES
+    if arguments.rebalance:
+        rebalanced = _rebalanced(load, pauses)
+        print(json.dumps(asdict(rebalanced), indent=2) if arguments.json else rebalanced.text)
+        is_met = rebalanced.hourly < rebalanced.hourly_without
+        return 0 if is_met or arguments.smoke else 1
     theirs = KNOWN if pods == PODS else None
     if arguments.beside:
         built(CONTROLLER)
@@ -129,12 +181,14 @@ def _obstacle(*, may_build: bool, with_peer: bool) -> str:
 
 
 @contextmanager
-def _cluster(consolidate_after: float) -> Iterator[RealCluster]:
+def _cluster(
+    consolidate_after: float, requirements: Sequence[Json] = REQUIREMENTS
+) -> Iterator[RealCluster]:
     with (
         tempfile.TemporaryDirectory(prefix="endtoend-") as folder,
         real_cluster(Path(folder), audits=False) as cluster,
     ):
-        pool = node_pool(REQUIREMENTS, consolidate_after)
+        pool = node_pool(requirements, consolidate_after)
         cluster("apply", "-f", "-", given=json.dumps(list_of(*pool)))
         yield cluster
 
@@ -203,6 +257,44 @@ def _scaled_back(
     )
 
 
+def _rebalanced(load: Load, pauses: tuple[float, float, float]) -> Rebalanced:
+    with _cluster(pauses[0], (*REQUIREMENTS, ON_DEMAND)) as cluster:
+        with _ours(cluster) as process:
+            _, back = _measured(cluster, process, load, *pauses[1:])
+        without, nodes = _hourly(cluster), len(cluster.items("nodes"))
+        print(f"at rest without it: ${without:.4f} per hour, {nodes} nodes", file=sys.stderr)
+        account = cluster.account()
+        with controller(cluster, account, LOG_LEVEL="debug", **REBALANCING) as process:
+            process.until_leading()
+            began = time.time()
+            watch = _rest(cluster, pauses[2], REBALANCING_SECONDS)
+            until(lambda: _ready(cluster) == back.pods, "all pods run again", seconds=PATIENCE)
+            lines = [each for each in process.lines(_BEGUN) if each["method"] == "rebalance"]
+            process.stop()
+        return Rebalanced(
+            pods=back.pods,
+            hourly_without=without,
+            hourly=_hourly(cluster),
+            nodes_without=nodes,
+            nodes=len(cluster.items("nodes")),
+            commands=len(lines),
+            moved=sum(each["pod-count"] for each in lines),
+            seconds=max(0.0, watch.changed - began),
+        )
+
+
+def _hourly(cluster: RealCluster) -> float:
+    """What all nodes cost an hour, at the prices of the simulated provider."""
+    prices = {
+        (kind.name, way.zone, way.capacity_type): way.price
+        for kind in built_in()
+        for way in kind.offerings
+    }
+    held = (node["metadata"]["labels"] for node in cluster.items("nodes"))
+    keys = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+    return sum(prices[each[keys[0]], each[keys[1]], each[keys[2]]] for each in held)
+
+
 def _figures(
     cluster: RealCluster,
     process: Controller,
@@ -260,14 +352,14 @@ class _Watch:
         self.most_disrupted = max(self.most_disrupted, going / allowed)
 
 
-def _rest(cluster: RealCluster, quiet: float) -> _Watch:
-    """Wait until no node has come, gone or been disrupted for a while."""
-    watch = _Watch(changed=time.time())
+def _rest(cluster: RealCluster, quiet: float, longest: float = math.inf) -> _Watch:
+    """Wait until no node has come, gone or been disrupted for a while, or for the longest time."""
+    watch, ends = _Watch(changed=time.time()), time.time() + longest
 
     def is_quiet() -> bool:
         watch.look(cluster.items("nodes"))
         time.sleep(1)
-        return time.time() - watch.changed > quiet
+        return time.time() - watch.changed > quiet or time.time() > ends
 
     until(is_quiet, "nodes come and go no more", seconds=2 * PATIENCE)
     return watch
