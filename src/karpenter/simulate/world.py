@@ -56,7 +56,7 @@ from karpenter_sandbox.status import ApiError
 from karpenter_sandbox.store.store import Event
 
 # Virtual time in which an empty cluster starts, before the scenario begins
-_PRELUDE: Final = 10.0
+PRELUDE: Final = 10.0
 _NEXT_LOOK: Final = 10.0  # virtual seconds between two looks at whether to stop
 _CONFLICT, _NOT_FOUND = 409, 404
 # Kinds that others depend on come first, whatever the order of the files
@@ -112,7 +112,7 @@ class Hooks:
 
 def run_world(setup: Setup, hooks: Hooks) -> VariantRun:
     """Run a variant from beginning to end in virtual time."""
-    start = setup.start - timedelta(seconds=_PRELUDE)
+    start = setup.start - timedelta(seconds=PRELUDE)
     return run_virtual(_lived(setup, hooks), start=start, seed=setup.seed)
 
 
@@ -161,13 +161,13 @@ class World:
 
     def now(self) -> float:
         """Virtual seconds since the start of the scenario."""
-        return self._clock.monotonic() - _PRELUDE
+        return self._clock.monotonic() - PRELUDE
 
     async def live(self) -> VariantRun:
         """Run from the start to the end, or to where it is stopped."""
         await self.cluster.start()
         try:
-            await self._clock.sleep(_PRELUDE - self._clock.monotonic())
+            await self._clock.sleep(PRELUDE - self._clock.monotonic())
             return await self._lived()
         finally:
             await self.cluster.stop()
@@ -313,7 +313,7 @@ class World:
 
     async def _wait_until(self, at: float) -> None:
         # The clock's own sum, so that the same instant has the same number
-        left = at + _PRELUDE - self._clock.monotonic()
+        left = at + PRELUDE - self._clock.monotonic()
         if left > 0:
             await self._clock.sleep(left)
 

@@ -15,6 +15,7 @@ from karpenter.simulate.bound import dollar_hours
 from karpenter.simulate.observe.levels import HOUR, spread
 from karpenter.simulate.observe.machines import COST, Life, cost_of
 from karpenter.simulate.observe.observations import Observations
+from karpenter.simulate.promises import AT_REST
 from karpenter.simulate.report.causes import Causes, seconds_since
 from karpenter.simulate.report.comparison import comparison
 from karpenter.simulate.report.expectations import judged
@@ -23,11 +24,13 @@ from karpenter.simulate.seam import Run, VariantRun
 SHORT_LIVED: Final = 900.0
 _RESOURCES: Final = ("cpu", "memory", "pods")
 _SAVING_SEEN_AFTER: Final = HOUR
+_QUIET: Final = 600.0
 _CENT: Final = 1e-9  # of rounding
 _CONSOLIDATION: Final = frozenset({"empty", "multi", "single"})
 _OF_RECORDS: Final = {
     "A5": "what consolidation announces never costs",
     "A9": "no unexpected error of the controllers",
+    "R5": "no decision in the last ten minutes: nothing goes to and fro",
 }
 _NO_PLACE: Final = "no place for "
 # Records that say what was decided; the others say how it went on
@@ -291,7 +294,22 @@ def _invariants(run: VariantRun) -> list[JsonObject]:
         if record.detail.get("method") in _CONSOLIDATION and (record.savings_hourly or 0) < -_CENT
     ]
     errors = [{"at": seen.ended, "text": text} for text in run.problems]
-    return [*found, _promise("A5", len(saving), costly), _promise("A9", 1, errors)]
+    found += [_promise("A5", len(saving), costly), _promise("A9", 1, errors)]
+    if any(each["id"] in AT_REST for each in found):
+        found.append(_promise("R5", 1, _late(seen, run.decisions)))
+    return found
+
+
+def _late(seen: Observations, records: Sequence[DecisionRecord]) -> list[JsonObject]:
+    """Decisions that were made when everything should have come to rest."""
+    begun = [
+        record
+        for record in records
+        if (record.kind, record.outcome)
+        in ((Kind.DISRUPT, Outcome.BEGUN), (Kind.PROVISION, Outcome.DONE))
+    ]
+    moments = [(seconds_since(seen.start, record.at), record.text) for record in begun]
+    return [{"at": at, "text": text} for at, text in moments if at > seen.ended - _QUIET]
 
 
 def _promise(name: str, judged: int, broken: list[JsonObject]) -> JsonObject:

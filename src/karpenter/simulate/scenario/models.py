@@ -518,6 +518,77 @@ class TimelineStep(Part, frozen=True, kw_only=True):
     mark: str | None = None
 
 
+# --- Faults
+
+
+class SoldOutFault(Part, frozen=True, kw_only=True):
+    """Offerings are sold out for a while, now and then."""
+
+    every: Length
+    lasts: Length = "10m"
+
+
+class InterruptFault(Part, frozen=True, kw_only=True):
+    """Spot machines are taken back, now and then."""
+
+    every: Length
+    percent: Annotated[float, Meta(gt=0, le=100)] = 20.0
+
+
+class NodeFault(Part, frozen=True, kw_only=True):
+    """A node goes wrong, now and then."""
+
+    every: Length
+    lasts: Length = "5m"
+
+
+class KillFault(Part, frozen=True, kw_only=True):
+    """The controllers die, now and then, and start again after a while."""
+
+    every: Length
+    lasts: Length = "20s"
+
+
+class ClockFault(Part, frozen=True, kw_only=True):
+    """The controllers' time of day is off, now and then."""
+
+    every: Length
+    off: Length = "30s"
+
+
+class MishapOf(Part, frozen=True, kw_only=True):
+    """One fault of one request: the number-th of its method and path."""
+
+    fault: Literal[
+        "conflict", "throttled", "broken", "lost", "unreachable", "slow", "dropped", "expired"
+    ]
+    method: str
+    path: str
+    number: Count = 0
+
+
+class FaultMix(Part, frozen=True, kw_only=True):
+    """How strong each fault may be; each seed has some of them, and less of each."""
+
+    conflict: Percent | None = None
+    throttled: Percent | None = None
+    broken: Percent | None = None
+    lost: Percent | None = None
+    unreachable: Percent | None = None
+    slow: Percent | None = None
+    dropped: Percent | None = None
+    expired: Percent | None = None
+    sold_out: SoldOutFault | None = None
+    interrupt: InterruptFault | None = None
+    not_ready: NodeFault | None = None
+    silent: NodeFault | None = None
+    disappears: NodeFault | None = None
+    kill: KillFault | None = None
+    clock: ClockFault | None = None
+    rest: Length = "25m"
+    exactly: list[MishapOf] | None = None  # these and no others, instead of probabilities
+
+
 # --- Variants and expectations
 
 
@@ -584,5 +655,6 @@ class Scenario(Part, frozen=True, kw_only=True):
     matrix: dict[str, Annotated[list[Variant], Meta(min_length=1)]] = msgspec.field(
         default_factory=dict
     )
+    faults: Literal["storm"] | FaultMix | None = None
     expect: list[Expectation] = msgspec.field(default_factory=list)
     report: ReportOptions = ReportOptions()
