@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from karpenter.cli.simulate_seeds import read_seeds, run_storms
 from karpenter.console import output
 from karpenter.console.help_pages import unset_argument, unset_option
 
@@ -93,6 +94,29 @@ def simulate(
         Literal["scenario", "report"] | None,
         unset_option("Print the JSON Schema of scenarios or of reports."),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        unset_option(
+            "Run the scenario, or its first variant, with each of these seeds, and its faults.",
+            "--seeds",
+            metavar="FIRST..LAST",
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        unset_option(
+            "Where outcomes of seeds are, and go; those that are there are not run again.",
+            "--resume",
+            metavar="DIR",
+        ),
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="End with the first seed that breaks a promise.")
+    ] = False,
+    shrink: Annotated[
+        bool,
+        typer.Option(help="Make broken seeds small: the fewest faults and workloads they need."),
+    ] = True,
     allow_outside: Annotated[
         bool,
         typer.Option("--allow-outside", help="Let a scenario read files outside its own folder."),
@@ -131,7 +155,36 @@ def simulate(
         return
     if len(loaded) > 1 and (reports or form == "html"):
         output.fail("a report is about one scenario; name only one with --report and -o html")
+    if seeds is not None:
+        _storm(loaded, read_seeds(seeds), jobs, resume, fails_fast=fail_fast, shrinks=shrink)
+        return
     _run_all(loaded, jobs, form, reports or [], shows_decisions=timeline)
+
+
+def _storm(
+    loaded: "list[Loaded]",
+    seeds: range,
+    jobs: int | None,
+    resume: Path | None,
+    *,
+    fails_fast: bool,
+    shrinks: bool,
+) -> None:
+    from karpenter.simulate.runs import Interrupts, usable_cores
+
+    if len(loaded) > 1:
+        output.fail("--seeds is about one scenario; name only one")
+    interrupts = Interrupts()
+    with interrupts.watched():
+        run_storms(
+            loaded[0],
+            seeds,
+            jobs=jobs or usable_cores(),
+            resumes=resume,
+            is_failing_fast=fails_fast,
+            shrinks=shrinks,
+            is_stopped=interrupts.is_stopped,
+        )
 
 
 def _print_schema(schema: str) -> None:

@@ -18,6 +18,7 @@ from karpenter.simulate.observing import make_observers
 from karpenter.simulate.scenario.models import Scenario
 from karpenter.simulate.scenario.reader import Loaded
 from karpenter.simulate.seam import Run, VariantRun
+from karpenter.simulate.storm import storm_of, stormy
 from karpenter.simulate.world import Hooks, Progress, Setup, run_world
 from karpenter.telemetry import quiet_logger
 from karpenter.telemetry.logs import take_over
@@ -80,8 +81,13 @@ def run_variant(loaded: Loaded, index: int, hooks: Hooks | None = None) -> Varia
     take_over(quiet_logger())  # what the controllers log is not what the command prints
     hooks = hooks or Hooks()
     minimum = seconds(loaded.scenario.billing.minimum)
-    observers = make_observers(billing_minimum=minimum)
-    return run_world(setup_of(loaded, index), replace(hooks, observers=observers))
+    setup = setup_of(loaded, index)
+    storm = storm_of(setup)
+    observers = make_observers(billing_minimum=minimum, rests=storm is not None)
+    if storm is not None:
+        setup, _, wrap = stormy(setup, storm)
+        hooks = replace(hooks, wrap=wrap)
+    return run_world(setup, replace(hooks, observers=observers))
 
 
 def run_scenario(loaded: Loaded, *, jobs: int, interrupts: Interrupts, showing: Showing) -> Run:

@@ -125,7 +125,9 @@ def stormy(setup: Setup, storm: Storm) -> tuple[Setup, KeyedDice, Callable[[Tran
 def judged(setup: Setup, storm: Storm | None = None) -> Judged:
     """Run a scenario under the storm of its seed, or another one, and judge it."""
     storm = storm or storm_of(setup)
-    hooks = Hooks(observers=make_observers(rests=storm is not None))
+    minimum = seconds(setup.scenario.billing.minimum)
+    observers = make_observers(billing_minimum=minimum, rests=storm is not None)
+    hooks = Hooks(observers=observers)
     dice = None
     if storm is not None:
         setup, dice, hooks.wrap = stormy(setup, storm)

@@ -12,6 +12,7 @@ _LENGTH: Final = r"(?:[0-9]+(?:\.[0-9]+)?(?:d|h|m|s|ms))+"
 _LENGTHS: Final = rf"^(?:{_LENGTH}|0)$"
 _SIGNED: Final = rf"^-?(?:{_LENGTH}|0)$"
 _PERCENT: Final = r"^[0-9]+(?:\.[0-9]+)?%$"
+_PROBABILITY: Final = r"^(?:100(?:\.0+)?|[0-9]{1,2}(?:\.[0-9]+)?)%$"
 _RATE: Final = r"^[0-9]+(?:\.[0-9]+)?/(?:s|m|h|d)$"
 _HAZARD: Final = r"^[0-9]+(?:\.[0-9]+)?%/(?:h|d)$"
 _TIME_OF_DAY: Final = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]$"
@@ -27,6 +28,7 @@ MEANINGS: Final = {
     _LENGTHS: LENGTH_MEANS,
     _SIGNED: "a length of time such as 30s or -30s",
     _PERCENT: "a percentage such as 5%",
+    _PROBABILITY: "a percentage of at most 100%, such as 5%",
     _RATE: "a rate such as 40/h",
     _HAZARD: "a part in a time, such as 5%/d",
     _TIME_OF_DAY: "a time of day such as 14:00",
@@ -40,6 +42,7 @@ MEANINGS: Final = {
 Length: TypeAlias = Annotated[str, Meta(pattern=_LENGTHS)]
 SignedLength: TypeAlias = Annotated[str, Meta(pattern=_SIGNED)]
 Percent: TypeAlias = Annotated[str, Meta(pattern=_PERCENT)]
+Probability: TypeAlias = Annotated[str, Meta(pattern=_PROBABILITY)]
 Rate: TypeAlias = Annotated[str, Meta(pattern=_RATE)]
 TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=_TIME_OF_DAY)]
 Name: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
@@ -570,14 +573,14 @@ class MishapOf(Part, frozen=True, kw_only=True):
 class FaultMix(Part, frozen=True, kw_only=True):
     """How strong each fault may be; each seed has some of them, and less of each."""
 
-    conflict: Percent | None = None
-    throttled: Percent | None = None
-    broken: Percent | None = None
-    lost: Percent | None = None
-    unreachable: Percent | None = None
-    slow: Percent | None = None
-    dropped: Percent | None = None
-    expired: Percent | None = None
+    conflict: Probability | None = None
+    throttled: Probability | None = None
+    broken: Probability | None = None
+    lost: Probability | None = None
+    unreachable: Probability | None = None
+    slow: Probability | None = None
+    dropped: Probability | None = None
+    expired: Probability | None = None
     sold_out: SoldOutFault | None = None
     interrupt: InterruptFault | None = None
     not_ready: NodeFault | None = None

@@ -198,7 +198,10 @@ def _alternative(value: object, choices: Sequence[Schema]) -> Schema | None:
 
 
 def _may_be(value: object, part: Schema) -> bool:
-    return "type" not in part or _is(value, part["type"])
+    if "type" in part:
+        return _is(value, part["type"])
+    # A choice of words has no type of its own
+    return "enum" not in part or any(isinstance(value, type(word)) for word in part["enum"])
 
 
 def _is(value: object, wanted: str) -> bool:

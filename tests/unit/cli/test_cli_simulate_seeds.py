@@ -1,0 +1,87 @@
+"""The command ``karpenter simulate --seeds``: what it prints, writes and returns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import run
+from karpenter.simulate import storm
+from karpenter.simulate.storm import Judged
+from karpenter.simulate.world import Setup
+
+QUIET = """\
+apiVersion: simulate.karpenter.sh/v1
+kind: Scenario
+metadata: {name: quiet}
+until: 2m
+workloads:
+- {name: web, pod: {cpu: 500m}, steps: [{at: 0s, replicas: 2}]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: [{key: karpenter.kwok.sh/instance-cpu, operator: In, values: ["2"]}]
+"""
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Path:
+    file = tmp_path / "quiet.yaml"
+    file.write_text(QUIET)
+    return file
+
+
+def test_seeds_that_hold_are_counted(quiet: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "seeds"
+
+    ran = run("simulate", str(quiet), "--seeds", "1..3", "--jobs", "1", "--resume", str(folder))
+
+    assert (0, f"3 of 3 seeds run, 0 broken; {folder / 'seeds.jsonl'}\n") == (ran.code, ran.out)
+    lines = (folder / "seeds.jsonl").read_text().splitlines()
+    assert [{"seed": n, "broken": []} for n in (1, 2, 3)] == [json.loads(line) for line in lines]
+
+
+def test_a_broken_seed_is_told_with_the_command_that_replays_it(
+    quiet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(setup: Setup) -> Judged:
+        return Judged(("A1 at 5.000 s: planted",) if setup.seed == 2 else (), ())
+
+    monkeypatch.setattr(storm, "judged", judged)
+    folder = tmp_path / "seeds"
+
+    ran = run("simulate", str(quiet), "--seeds", "1..3", "--jobs", "2", "--resume", str(folder))
+
+    assert 3 == ran.code
+    assert "seed 2: A1 at 5.000 s: planted" in ran.out
+    assert f"  replay: karpenter simulate {quiet} --seed 2 --timeline" in ran.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("7..3", "--seeds 7..3: 3 comes before 7"),
+        ("some", "--seeds 'some': write FIRST..LAST, such as 1..10000"),
+        ("1..9999999", "--seeds 1..9999999: more than 1,000,000 seeds"),
+    ],
+)
+def test_seeds_that_make_no_sense_are_refused(quiet: Path, text: str, why: str) -> None:
+    ran = run("simulate", str(quiet), "--seeds", text)
+
+    assert 2 == ran.code
+    assert why in ran.err
+
+
+def test_a_probability_above_one_is_refused(quiet: Path) -> None:
+    quiet.write_text(QUIET.replace("until: 2m\n", "until: 2m\nfaults: {throttled: 120%}\n"))
+
+    ran = run("simulate", str(quiet), "--check")
+
+    assert 2 == ran.code
+    assert "faults" in ran.err
+    assert "at most 100%" in ran.err
