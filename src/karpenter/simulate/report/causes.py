@@ -48,6 +48,9 @@ class Causes:
         decided = self._at(eviction.node, eviction.at)
         if eviction.reason in _BY_CLUSTER and decided != INTERRUPTED:
             return NODE_LOST
+        life = self._lives.get(eviction.node)
+        if not decided and life is not None and _has_disappeared(life, eviction.at):
+            return NODE_LOST  # its pods are evicted from a node whose machine is no more
         return decided or DELETED
 
     def of_end(self, life: Life) -> str:
@@ -55,7 +58,7 @@ class Causes:
         if life.ended is None:
             return STILL_THERE
         decided = self._at(life.name, life.ended)
-        if not decided and life.cause == "disappeared":
+        if not decided and _has_disappeared(life, life.ended):
             return NODE_LOST
         return decided or DELETED
 
@@ -71,6 +74,11 @@ class Causes:
             return decided[position - 1][1]
         pool_end = self._pool_ends.get(life.pool) if life is not None else None
         return POOL_DELETED if pool_end is not None and pool_end <= moment else ""
+
+
+def _has_disappeared(life: Life, moment: float) -> bool:
+    """Whether a machine was gone from one moment to the next."""
+    return life.cause == "disappeared" and life.ended is not None and life.ended <= moment
 
 
 def seconds_since(start: datetime, at: str) -> float:
