@@ -22,7 +22,7 @@ from karpenter.scheduling.attempt import Attempt, Begin, Beginning, HasTime, pod
 from karpenter.scheduling.attempt import begin as begin_attempt
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
 from karpenter.scheduling.cheapest.coverage import Coverage, Settled, coverage_of
-from karpenter.scheduling.cheapest.market import Configuration, Market, Solution, Work
+from karpenter.scheduling.cheapest.market import Configuration, Draw, Market, Solution, Work
 from karpenter.scheduling.cheapest.narrowing import Narrowed, expected_price, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
     PoolMarket,
@@ -190,11 +190,9 @@ def _settled(
     compiled: CompiledProblem, attempt: Attempt, coverage: Coverage
 ) -> list[tuple[OpenClaim, Settled]]:
     """What each claim costs beyond commitments, in plan order."""
-    fresh = coverage.afresh()
-    return [
-        (claim, fresh.settle(compiled, claim, is_free=_is_all_free(compiled, claim)))
-        for claim in attempt.packing.claims
-    ]
+    claims = attempt.packing.claims
+    found = coverage.settled(compiled, claims, partial(_is_all_free, compiled))
+    return list(zip(claims, found, strict=True))
 
 
 def _is_all_free(compiled: CompiledProblem, claim: OpenClaim) -> bool:
@@ -330,7 +328,8 @@ class _Draft:
         self._top_up_work = Work(_TOP_UP_SECONDS, has_time)
         self.duals: dict[int, DualPrices] = {}  # of pods that were placed by price
         for claim in packer.claims if self._coverage is not None else ():
-            self._settle(claim)
+            if self._coverage is not None:
+                self._coverage.take(compiled, claim)
 
     def finished(self) -> Attempt:
         """Place what is left in Karpenter's order, on any claim there is."""
@@ -386,14 +385,21 @@ class _Draft:
         ordered = sorted(found.bought, key=lambda each: _largest_first(market, each[0]))
         for column, copies in ordered:
             for _ in range(copies):
-                self._replay(pool, column.pods, duals)
+                self._replay(pool, column.pods, duals, market.sizes[column.size].draw)
         self._left += [position for entry in pool.classes for position in entry.pods]
         return True
 
     def _replay(
-        self, pool: PoolMarket, pods: Sequence[tuple[int, int]], duals: Sequence[DualPrices]
+        self,
+        pool: PoolMarket,
+        pods: Sequence[tuple[int, int]],
+        duals: Sequence[DualPrices],
+        drawn: Draw | None,
     ) -> None:
-        """Buy one configuration: its pods leave their classes; refused pods stay unplaced."""
+        """Buy one configuration: its pods leave their classes; refused pods stay unplaced.
+
+        ``drawn``: what it takes of a commitment, if one is to pay for it.
+        """
         members = []
         for user, count in pods:
             entry = pool.classes[user]
@@ -405,24 +411,19 @@ class _Draft:
         def keep(claim: OpenClaim) -> int:
             kept = narrowed(pool.template, claim, pool.cost)
             bits = claim.bits if kept is None else kept.bits
-            steered = self._settle(claim)
-            # It may still become either: other claims may come before it in the plan
-            return bits if steered is None else bits | steered
+            if drawn is None or self._coverage is None:
+                return bits
+            # It may still become either: in the end other claims may need the commitment more
+            self._coverage.draw(drawn)
+            steered = self._coverage.afresh().steered(
+                pool.template, claim, math.inf, slack=pool.cost.price_slack, is_free=True
+            )
+            return bits | steered.kept.bits if steered and steered.kept else bits
 
         refused = self._beginning.packer.buy(pool.template, members, keep)
         for position in refused:
             del self.duals[position]  # it is placed in Karpenter's order instead
         self._left += refused
-
-    def _settle(self, claim: OpenClaim) -> int | None:
-        """Take a claim's part of commitments; return the offerings it would be steered to."""
-        if self._coverage is None:
-            return None
-        settled = self._coverage.settle(
-            self._compiled, claim, is_free=_is_all_free(self._compiled, claim)
-        )
-        is_steered = settled.shape is not None and settled.kept is not None
-        return settled.kept.bits if is_steered and settled.kept is not None else None
 
     def _top_up(self, pool: PoolMarket) -> None:
         """Add free pods to claims that others opened, where that is cheaper than a new claim."""

@@ -3,12 +3,12 @@
 A covered offering is one more size: at its marginal price, in as many copies as what is left of its
 commitment allows. A claim becomes such a machine only when it lists nothing else, since a launch
 prefers spot, and among on-demand offerings the lowest list price. So after packing every claim is
-judged in plan order: where covered offerings hold its pods for less than it would cost otherwise,
+judged: where covered offerings hold its pods for less than it would cost otherwise,
 it is narrowed to them, and takes its part of the commitment. Such a claim may list fewer types than
 others keep; when all of them are sold out, the next pass plans without them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,6 +40,31 @@ class Settled:
     kept: Narrowed | None  # None: it stays as it is
     is_by_price: bool = True  # its pool is packed by price
     shape: Shape | None = None  # narrowed to covered offerings
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A claim as it is without commitments."""
+
+    template: Template
+    cost: CostOptions
+    kept: Narrowed | None
+    bits: int
+    expected: float
+    is_by_price: bool
+    is_booked: bool
+
+
+def _plain(compiled: CompiledProblem, claim: OpenClaim) -> _Plain:
+    template = compiled.templates[claim.template]
+    cost = pool_cost(template.node_pool, compiled.problem.options.cost)
+    is_by_price = cost.packing is PackingMode.CHEAPEST
+    kept = narrowed(template, claim, cost) if is_by_price else None
+    bits = with_bookings(template, claim, compiled.problem.facts)[1]
+    if kept is not None:
+        bits &= kept.bits
+    expected = expected_price(template, bits, cost)
+    return _Plain(template, cost, kept, bits, expected, is_by_price, bool(claim.bookings))
 
 
 class CoveredOfferings:
@@ -122,42 +147,71 @@ class Coverage:
                 if partly and amount > _NOTHING:
                     yield rest, offering.price * (1 - amount / draw), Draw(number, amount)
 
-    def settle(self, compiled: CompiledProblem, claim: OpenClaim, *, is_free: bool) -> Settled:
-        """Judge one claim, and take its part of the commitments.
+    def settled(
+        self,
+        compiled: CompiledProblem,
+        claims: Sequence[OpenClaim],
+        is_free: Callable[[OpenClaim], bool],
+    ) -> list[Settled]:
+        """What each claim keeps, and what it costs beyond commitments, in plan order.
 
-        ``is_free``: none of its pods has topology rules, so that its zone may be chosen.
+        Which claims are steered is decided from the most expensive one down, so that a small claim
+        does not take a large machine that others need. Prices are those of the ledger, which
+        covers machines in plan order; a claim that would be covered too late stays as it is.
+
+        Args:
+            is_free: whether none of a claim's pods has topology rules, so that its zone may be
+                chosen.
         """
-        template = compiled.templates[claim.template]
-        settings = compiled.problem.options.cost
-        cost = pool_cost(template.node_pool, settings)
-        is_by_price = cost.packing is PackingMode.CHEAPEST
-        kept = narrowed(template, claim, cost) if is_by_price else None
-        bits = with_bookings(template, claim, compiled.problem.facts)[1]
-        if kept is not None:
-            bits &= kept.bits
-        usual = replace(self._as_it_is(template, bits, cost, kept), is_by_price=is_by_price)
-        if is_by_price and not claim.bookings:
-            steered = self.steered(
-                template, claim, usual.expected, slack=cost.price_slack, is_free=is_free
-            )
-            usual = steered or usual
-        self._take(template, claim, usual, bits)
-        return usual
+        plain = [_plain(compiled, claim) for claim in claims]
+        deciding = self.afresh()
+        decided: dict[int, Settled | None] = {}
+        for number in sorted(range(len(claims)), key=lambda n: (-plain[n].expected, n)):
+            entry, claim = plain[number], claims[number]
+            usual = deciding.as_it_is(entry)
+            decided[number] = None
+            if entry.is_by_price and not claim.bookings:
+                decided[number] = deciding.steered(
+                    entry.template,
+                    claim,
+                    usual.expected,
+                    slack=entry.cost.price_slack,
+                    is_free=is_free(claim),
+                )
+            deciding.use(entry, decided[number] or usual)
+        telling = self.afresh()
+        found = []
+        for number, entry in enumerate(plain):
+            usual, steered = telling.as_it_is(entry), decided[number]
+            if steered is not None and steered.kept is not None:
+                bit = entry.template.universe.cheapest_bit(steered.kept.bits)
+                price = telling.price_at(entry.template.universe, bit)
+                if price * _SAME < usual.expected:
+                    usual = replace(steered, expected=price, hourly=price)
+            telling.use(entry, usual)
+            found.append(usual)
+        return found
 
-    def _as_it_is(
-        self, template: Template, bits: int, cost: CostOptions, kept: Narrowed | None
-    ) -> Settled:
-        universe = template.universe
-        expected = expected_price(template, bits, cost)
-        first = universe.cheapest(bits)
+    def take(self, compiled: CompiledProblem, claim: OpenClaim) -> None:
+        """Take the part of the commitments that a claim uses as it is."""
+        entry = _plain(compiled, claim)
+        self.use(entry, self.as_it_is(entry))
+
+    def draw(self, taken: Draw) -> None:
+        """Take an amount of a commitment."""
+        self.balance.left[taken.limit] = max(0.0, self.balance.left[taken.limit] - taken.amount)
+
+    def as_it_is(self, entry: "_Plain") -> Settled:
+        """What a claim costs that is not steered."""
+        universe, expected = entry.template.universe, entry.expected
+        first = universe.cheapest(entry.bits)
         if first is None:
-            return Settled(expected, 0.0, kept)
+            return Settled(expected, 0.0, entry.kept, entry.is_by_price)
         hourly = comparable_price(first.price)
-        if first.capacity_type == labels.ON_DEMAND:
-            hourly = expected = self._price(
-                universe, universe.cheapest_bit(bits & universe.launchable)
-            )
-        return Settled(expected, hourly, kept)
+        if first.capacity_type == labels.ON_DEMAND and not entry.is_booked:
+            bit = universe.cheapest_bit(entry.bits & universe.launchable)
+            hourly = expected = self.price_at(universe, bit)
+        return Settled(expected, hourly, entry.kept, entry.is_by_price)
 
     def steered(
         self,
@@ -180,7 +234,7 @@ class Coverage:
             return None
         chosen, least = -1, usual
         for bit in universe.members(covered):
-            price = self._price(universe, bit)
+            price = self.price_at(universe, bit)
             if price * _SAME < least:
                 chosen, least = bit, price
             if least <= _NOTHING:
@@ -192,23 +246,25 @@ class Coverage:
         for bit in universe.members(covered >> chosen << chosen):
             if universe.offerings[bit].price > most:
                 break
-            if self._price(universe, bit) < usual:
+            if self.price_at(universe, bit) < usual:
                 wanted |= 1 << bit
         return _narrowed(template, claim, wanted, chosen, least, is_free=is_free)
 
-    def _take(self, template: Template, claim: OpenClaim, settled: Settled, bits: int) -> None:
-        universe = template.universe
+    def use(self, entry: "_Plain", settled: Settled) -> None:
+        """Take the part of the commitments that a claim uses."""
+        universe, bits = entry.template.universe, entry.bits
         if settled.shape is not None and settled.kept is not None:
             bits = settled.kept.bits
         bits &= universe.launchable
-        if not bits or claim.bookings:
+        if not bits or entry.is_booked:
             return
         bit = universe.cheapest_bit(bits)
         offering = universe.offerings[bit]
         name = universe.type_names[universe.type_of[bit]]
         self.balance.take(Machine("", name, offering.zone, offering.capacity_type, offering.price))
 
-    def _price(self, universe: OfferingIndex, bit: int) -> float:
+    def price_at(self, universe: OfferingIndex, bit: int) -> float:
+        """The marginal price of one more machine of an offering."""
         offering = universe.offerings[bit]
         name = universe.type_names[universe.type_of[bit]]
         return self.balance.price(name, offering.zone, offering.price)

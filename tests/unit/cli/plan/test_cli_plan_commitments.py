@@ -17,7 +17,7 @@ def test_the_example_buys_what_is_paid_and_says_what_the_bill_rises_by() -> None
     assert ran.code == 0, ran.err
     assert "$0.5556 of it is covered by compute-plan" in ran.out
     assert "$0.2687 of it is covered by reserved-m" in ran.out
-    assert "The bill rises by $0.3132 per hour" in ran.out
+    assert "The bill rises by $0.2290 per hour" in ran.out
 
 
 def test_as_json_with_every_part() -> None:

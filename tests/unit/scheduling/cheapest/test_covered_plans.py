@@ -123,6 +123,15 @@ def test_a_covered_claim_lists_covered_offerings_alone() -> None:
     assert {keys.ON_DEMAND} == set(answer.only.requirements[keys.CAPACITY_TYPE].values)
 
 
+def test_a_small_claim_does_not_take_what_a_large_one_needs() -> None:
+    one = reserved_instances("one", types=["l"], instances=1)
+
+    answer = planned(some(10), types=(S, M, L, X), commitments=[one])
+
+    assert [("l", "on-demand", 0.0), ("s", "on-demand", 0.1)] == bought(answer)
+    assert answer.plan.lower_bound <= 0.1 + 1e-9
+
+
 def test_reserved_instances_of_one_zone_are_used_there() -> None:
     both = [
         priced_type(
