@@ -44,6 +44,7 @@ EVERYTHING: Final[Mapping[str, Any]] = {
     "settings.ignoreDRARequests": False,
     "settings.featureGates.nodeOverlay": True,
     "settings.featureGates.capacityBuffer": True,
+    "settings.featureGates.commitments": True,
     "settings.featureGates.podDeletionCostManagement": True,
     "settings.featureGates.nodeRepair": True,
     "webhook.enabled": True,
@@ -197,6 +198,7 @@ def test_each_optional_role_of_the_chart_is_used_by_what_it_is_for(installed: In
         for each in (
             ("karpenter.sh", "nodeoverlays/status", "patch"),
             ("autoscaling.x-k8s.io", "capacitybuffers/status", "patch"),
+            ("cost.karpenter.sh", "commitments/status", "patch"),
             ("", "pods/binding", "create"),
             ("", "pods", "patch"),  # once a minute
         ):
@@ -305,7 +307,7 @@ def node_claim(name: str) -> Json:
 
 
 def optional_kinds(installed: Installed) -> None:
-    """Overlays, buffers, deletion costs, devices and pods that are bound early."""
+    """Overlays, buffers, commitments, deletion costs, devices and pods that are bound early."""
     template = deployment("headroom", 1)["spec"]["template"]
     del template["spec"]["nodeSelector"]
     installed.apply(
@@ -326,6 +328,12 @@ def optional_kinds(installed: Installed) -> None:
             "kind": "CapacityBuffer",
             "metadata": {"name": "headroom", "namespace": "default"},
             "spec": {"podTemplateRef": {"name": "headroom"}, "replicas": 1},
+        },
+        {
+            "apiVersion": "cost.karpenter.sh/v1alpha1",
+            "kind": "Commitment",
+            "metadata": {"name": "plan"},
+            "spec": {"type": "SavingsPlan", "hourly": "1.00", "discount": "25%"},
         },
         node_pool("early", types=(SMALL,), expire_after="Never"),
         deployment("early", 2),

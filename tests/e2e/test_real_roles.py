@@ -41,6 +41,10 @@ MEANT = {
         "autoscaling.x-k8s.io: capacitybuffers/status": "patch",
         ": podtemplates": LOOK,
     },
+    "commitment": {
+        "cost.karpenter.sh: commitments": LOOK,
+        "cost.karpenter.sh: commitments/status": "patch",
+    },
     "devices": {
         "resource.k8s.io: resourceclaims resourceclaimtemplates": LOOK,
         "resource.k8s.io: resourceslices deviceclasses": LOOK,

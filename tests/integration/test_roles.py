@@ -137,6 +137,21 @@ async def test_with_overlays() -> None:
 
 
 @in_virtual_time
+async def test_with_commitments() -> None:
+    commitment = {
+        "apiVersion": "cost.karpenter.sh/v1alpha1",
+        "kind": "Commitment",
+        "metadata": {"name": "plan"},
+        "spec": {"type": "SavingsPlan", "hourly": "1.00", "discount": "25%"},
+    }
+    on = gates(Commitments=True)
+    async with recorded(kwok_pool(), commitment, feature_gates=on) as used:
+        await used.run.pass_time(60)
+
+        used.check("commitment")
+
+
+@in_virtual_time
 async def test_with_buffers() -> None:
     shape = {
         "apiVersion": "v1",

@@ -288,6 +288,10 @@ class Ledger:
         found.take_running(self._takers, going)
         return found
 
+    def without(self, names: Collection[str]) -> "Ledger":
+        """The same commitments when some machines do not run."""
+        return Ledger(self.book, tuple(each for each in self.running if each.name not in names))
+
     def bill(self, without: Collection[str] = (), planned: Iterable[Machine] = ()) -> float:
         """What the machines cost per hour beyond the commitments, without some, with new ones."""
         balance = self.balance(without)

@@ -77,6 +77,16 @@ class WorkloadMetrics:
             "karpenter_plan_lower_bound_hourly",
             "With PACKING=cheapest: the lower bound of what nodes for the pods of that plan cost.",
         )
+        self.commitment_used_hourly = make.gauge(
+            "karpenter_commitment_used_hourly",
+            "With the gate Commitments: how much of each running machines use, in dollars per hour.",
+            "commitment",
+        )
+        self.commitment_left_hourly = make.gauge(
+            "karpenter_commitment_left_hourly",
+            "With the gate Commitments: how much of each they leave unused, in dollars per hour.",
+            "commitment",
+        )
         self.packing_candidate_total = make.counter(
             "karpenter_packing_candidate_total",
             "With PACKING=cheapest: plans, by the candidate that was kept.",

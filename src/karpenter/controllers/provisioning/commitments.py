@@ -4,7 +4,7 @@ Every pass reads the commitments itself; nothing waits for this controller.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -34,8 +34,10 @@ from karpenter.scheduling.inputs.commitments import (
 )
 from karpenter.scheduling.inputs.pools import sort_out_pools
 from karpenter.scheduling.provisioning import ledger_of
+from karpenter.state.snapshot import Snapshot
 
 _AGAIN: Final = 300.0  # machines come and go; their number is told that often at least
+_MOST_MEASURED: Final = 100  # commitments with series of their own
 _ALL: Final = ("", "")  # commitments are counted together
 _EXPIRING: Final = "Expiring"
 _SOON: Final = timedelta(days=30)
@@ -52,16 +54,20 @@ class CommitmentController(Controller):
         self._commitments = context.mirror(Commitment)
         self._settings = pass_settings(context.settings)
         self._types = PoolTypes(context.cloud, self._complain, may_be_empty=True)
+        self._measured: set[str] = set()  # commitments that are exported
         for kind in (Commitment, NodePool):
             self._ends.append(context.mirror(kind).on_change(self._on_change))
         self._ends.append(context.mirror(Node).on_change(self._on_node))
 
     async def reconcile(self, key: object) -> float | None:
-        declared = self._commitments.list()
-        if not declared:
+        snapshot = self.context.snapshot()
+        if not snapshot.commitments:
+            self._measure({})
             return None
-        ledger, refused = await self._counted()
+        declared = self._commitments.list()
+        ledger, refused = await self._counted(snapshot)
         uses = {use.name: use for use in ledger.uses(ledger.balance())} if ledger else {}
+        self._measure(uses)
         problems = {each.name: each for each in refused}
         for commitment in sorted(declared, key=lambda each: each.metadata.name):
             name = commitment.metadata.name
@@ -77,9 +83,22 @@ class CommitmentController(Controller):
         if old is None or new is None or old.metadata.labels != new.metadata.labels:
             self.queue.add(_ALL)
 
-    async def _counted(self) -> tuple[Ledger | None, Sequence[RefusedCommitment]]:
-        cloud, snapshot = self.context.cloud, self.context.snapshot()
-        facts = cloud.facts
+    def _measure(self, uses: Mapping[str, Use]) -> None:
+        """Export the first so many by name; the others are told in their status alone."""
+        metrics = self.context.metrics
+        kept = sorted(uses)[:_MOST_MEASURED]
+        for name in kept:
+            metrics.commitment_used_hourly.labels(commitment=name).set(uses[name].used)
+            metrics.commitment_left_hourly.labels(commitment=name).set(uses[name].left)
+        for name in self._measured - set(kept):
+            metrics.commitment_used_hourly.remove(name)
+            metrics.commitment_left_hourly.remove(name)
+        self._measured = set(kept)
+
+    async def _counted(
+        self, snapshot: Snapshot
+    ) -> tuple[Ledger | None, Sequence[RefusedCommitment]]:
+        facts = self.context.cloud.facts
         pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts).dynamic
         types = await self._types.of(pools)
         planned = as_planned(snapshot, facts.name, overlays=self._settings.overlays)

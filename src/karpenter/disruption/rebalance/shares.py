@@ -92,8 +92,10 @@ class ClusterShares:
 
     @property
     def now_hourly(self) -> float:
-        """What all machines of known price cost now."""
-        return sum(self._prices.values()) + self.kept_hourly
+        """What all machines of known price cost now, less what commitments pay."""
+        ledger = self._view.ground.ledger
+        paid = ledger.covered if ledger is not None else 0.0
+        return sum(self._prices.values()) + self.kept_hourly - paid
 
     @property
     def lower_bound(self) -> float:
@@ -106,8 +108,13 @@ class ClusterShares:
         if self._has_failures:
             return None
         kept = [machine for machine in problem.nodes if machine.name not in self._prices]
-        plan = solve(replace(problem, nodes=kept), has_time, compiler=self._compiler)
-        return None if plan.left_out else plan.expected_cost + self.kept_hourly
+        ledger, paid = problem.ledger, 0.0
+        if ledger is not None:  # new machines may use what those that go leave
+            ledger = ledger.without(self._prices)
+            paid = ledger.covered
+        anew = replace(problem, nodes=kept, ledger=ledger)
+        plan = solve(anew, has_time, compiler=self._compiler)
+        return None if plan.left_out else plan.expected_cost + self.kept_hourly - paid
 
     @cached_property
     def groups(self) -> Mapping[str, str]:

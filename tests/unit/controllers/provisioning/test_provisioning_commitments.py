@@ -86,6 +86,10 @@ async def test_its_status_says_what_is_used_and_left() -> None:
             verdict(run.at, "Expiring"),
         )
         assert 300 == again
+        registry = run.world.metrics.registry
+        labelled = {"commitment": "plan"}
+        assert 0.27 == registry.get_sample_value("karpenter_commitment_left_hourly", labelled)
+        assert 0.0 == registry.get_sample_value("karpenter_commitment_used_hourly", labelled)
         assert [] == run.events("InvalidCommitment")
 
 

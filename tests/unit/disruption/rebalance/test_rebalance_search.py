@@ -6,7 +6,14 @@ from typing import Final, Unpack
 
 import pytest
 
-from helpers.builders import NOW, expression, offering, owner, priced_type
+from helpers.builders import (
+    NOW,
+    expression,
+    offering,
+    owner,
+    priced_type,
+    reserved_instances,
+)
 from helpers.disruption import found_by, going, only, planned
 from helpers.disruption_objects import (
     OD_POOL,
@@ -62,6 +69,23 @@ def test_one_machine_becomes_two_cheaper_ones() -> None:
     assert ["l", "s"] == sorted(c.launch.instance_type for c in found.replacements if c.launch)
     assert 1.54 == pytest.approx(found.savings)
     assert [] == going(found_by("single", node, **completed({})))
+
+
+def test_a_machine_that_is_paid_already_is_not_rebalanced() -> None:
+    node = running("big", X, pods_of(10, "p"))
+    pays_it = reserved_instances("one", types=["x"], instances=1)
+
+    assert () == rebalanced(node, commitments=[pays_it]).commands
+
+
+def test_a_replacement_that_is_paid_already_saves_its_price_too() -> None:
+    node = running("big", X, pods_of(10, "p"))
+    pays_an_l = reserved_instances("one", types=["l"], instances=1)
+
+    found = only(rebalanced(node, commitments=[pays_an_l]))
+
+    assert ["l", "s"] == sorted(c.launch.instance_type for c in found.replacements if c.launch)
+    assert 1.90 == pytest.approx(found.savings)
 
 
 @pytest.mark.case("OPT-34")
