@@ -275,7 +275,10 @@ def _run_all(
                 progress=line.progress,
                 done=line.done,
             )
-            run = run_scenario(each, jobs=count, interrupts=interrupts, showing=showing)
+            try:
+                run = run_scenario(each, jobs=count, interrupts=interrupts, showing=showing)
+            except KeyboardInterrupt:  # the second Ctrl-C
+                raise typer.Exit(EXIT_INTERRUPTED) from None
         _warn(run, each)
         made = document(run)
         documents.append(made)
