@@ -21,20 +21,21 @@ from karpenter.model import labels
 from karpenter.settings import Settings, with_assignments
 from karpenter.simulate.amounts import Drawer, Samples, matches
 from karpenter.simulate.chance import Chance
-from karpenter.simulate.cloud import (
+from karpenter.simulate.demand.generators import Demand, changed_template
+from karpenter.simulate.demand.objects import API_VERSIONS
+from karpenter.simulate.demand.operations import Operation
+from karpenter.simulate.engine.cloud import (
     Machine,
     Machines,
     SimulatedCloud,
     is_machine,
     market_of,
 )
-from karpenter.simulate.controllers import Controllers, OffsetClock
-from karpenter.simulate.delays import DrawnDelays
-from karpenter.simulate.demand.generators import Demand, changed_template
-from karpenter.simulate.demand.objects import API_VERSIONS
-from karpenter.simulate.demand.operations import Operation
+from karpenter.simulate.engine.controllers import Controllers, OffsetClock
+from karpenter.simulate.engine.delays import DrawnDelays
+from karpenter.simulate.engine.price_moves import PriceMove, price_moves
+from karpenter.simulate.engine.traffic import SeenTransport, SlowTransport
 from karpenter.simulate.lengths import seconds, share, shown
-from karpenter.simulate.price_moves import PriceMove, price_moves
 from karpenter.simulate.scenario.models import ClientLimit, Interruptions, Pick, Scenario
 from karpenter.simulate.seam import (
     MachineEvent,
@@ -45,8 +46,7 @@ from karpenter.simulate.seam import (
     View,
 )
 from karpenter.simulate.timeline import Moment, Undo, happen, moments
-from karpenter.simulate.traffic import SeenTransport, SlowTransport
-from karpenter.simulate.variants import ResolvedVariant, inverse
+from karpenter.simulate.variants import ResolvedVariant, inverse, is_target
 from karpenter_sandbox.client_limits import ClientLimits, Limit
 from karpenter_sandbox.cluster import Cluster
 from karpenter_sandbox.controllers.cluster.service_accounts import first_account, root_certificate
@@ -651,11 +651,13 @@ class World:
     def _place(self, target: str) -> tuple[str, str, str, str]:
         """Where an object is: in the namespace of the workload of its name, else in the default one."""
         kind, _, name = target.partition("/")
-        known = {each.name: each.namespace for each in self._scenario.workloads}
+        version = API_VERSIONS.get(kind, "v1")
+        namespaces = {each.name: each.namespace for each in self._scenario.workloads}
+        namespace = namespaces.get(name, "default")
         for obj in self._setup.variant.objects:
-            if obj.get("kind") == kind and obj["metadata"].get("name") == name:
-                known[name] = obj["metadata"].get("namespace", "default")
-        return API_VERSIONS.get(kind, "v1"), kind, known.get(name, "default"), name
+            if is_target(obj, target):
+                version, namespace = obj["apiVersion"], obj["metadata"].get("namespace", "default")
+        return version, kind, namespace, name
 
     def _transport(self) -> Transport:
         transport: Transport = SeenTransport(MemoryTransport(self.cluster.api), self._wrote)

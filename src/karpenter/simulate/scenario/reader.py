@@ -28,8 +28,8 @@ from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.generators import Demand
 from karpenter.simulate.demand.summary import summary_of
 from karpenter.simulate.demand.tables import DataError, column_of
+from karpenter.simulate.engine.price_moves import factors
 from karpenter.simulate.lengths import is_length, seconds
-from karpenter.simulate.price_moves import factors
 from karpenter.simulate.scenario.checks import checked
 from karpenter.simulate.scenario.data_files import data_files, spread_columns
 from karpenter.simulate.scenario.models import API_VERSION, KIND, LENGTH_MEANS, Scenario
