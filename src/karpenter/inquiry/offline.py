@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DEFAULT: Final = "kwok"
 _AWS: Final = "aws"
 _SERVED_BY: Final = {kind_of(KWOKNodeClass): DEFAULT, kind_of(EC2NodeClass): _AWS}
+_BY_PRICE: Final = "cheapest"  # the value of the setting PACKING
 _REPAIR: Final = "NodeRepair"
 
 
@@ -75,7 +76,19 @@ def offers(
     """What a provider, or the machines of a file in its place, leave to a cluster."""
     if provider == _AWS and instance_types is None:
         return lambda snapshot: simulated(snapshot, settings)
-    return _listed_offer(instance_types, with_repair=settings.feature_gates[_REPAIR])
+    offer = _listed_offer(instance_types, with_repair=settings.feature_gates[_REPAIR])
+    if instance_types is not None and settings.packing == _BY_PRICE:
+        _point_out_free_types(instance_types)
+    return offer
+
+
+def _point_out_free_types(file: str) -> None:
+    """Warn about machines that cost nothing: packed by price, all pods would go there."""
+    free = [each.name for each in _listed(file) if any(way.price == 0 for way in each.offerings)]
+    if free:
+        more = f" and {len(free) - 1:,} others cost" if len(free) > 1 else " costs"
+        missing = "a price that is missing counts as 0"
+        output.warning(f"{file}: instance type {free[0]}{more} nothing; {missing}")
 
 
 def simulated(

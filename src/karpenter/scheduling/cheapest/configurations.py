@@ -99,8 +99,10 @@ def _failing_as_one() -> Iterator[None]:
         yield
     except (
         ArithmeticError,
+        AttributeError,
         LookupError,
         MemoryError,
+        OSError,
         RuntimeError,
         TypeError,
         ValueError,
