@@ -35,7 +35,7 @@ class PeerFigures:
 
     hourly: float
     nodes: int
-    left_out: int  # pods without a place
+    left_out: int  # pods without a place, or not tried within the minute that it takes at most
     seconds: float  # of the processor
 
 
@@ -74,7 +74,7 @@ def asked(problem: Asked) -> PeerFigures:
     return PeerFigures(
         hourly=sum(_price(claim, by_name) for claim in answer["claims"]),
         nodes=len(answer["claims"]),
-        left_out=len(answer["failed"]) + len(answer["deferred"]),
+        left_out=len(problem.pods) - sum(len(claim["pods"]) for claim in answer["claims"]),
         seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
     )
 
