@@ -185,9 +185,11 @@ def not_modelled(scenario: Scenario) -> tuple[str, ...]:
     is_spot_moving = any(price.walk or price.series for price in scenario.prices)
     if not is_spot_moving and not any(step.price for step in scenario.timeline):
         found.append("prices that move, as prices are not given")
-    if not scenario.interruptions and not any(step.interrupt for step in scenario.timeline):
+    has_faults = scenario.faults is not None
+    is_taken_back = bool(scenario.interruptions) or has_faults
+    if not is_taken_back and not any(step.interrupt for step in scenario.timeline):
         found.append("spot machines that are taken back, as interruptions are not given")
-    if not any(step.sold_out or step.zone_down for step in scenario.timeline):
+    if not has_faults and not any(step.sold_out or step.zone_down for step in scenario.timeline):
         found.append("offerings that are sold out")
     if any(workload.csv is not None and workload.csv.share for workload in scenario.workloads):
         found.append("GPUs that pods share")

@@ -85,3 +85,16 @@ def test_a_probability_above_one_is_refused(quiet: Path) -> None:
     assert 2 == ran.code
     assert "faults" in ran.err
     assert "at most 100%" in ran.err
+
+
+def test_what_faults_do_is_not_listed_as_left_out(quiet: Path) -> None:
+    left_out = []
+    for faults in ("", "faults: storm\n"):
+        quiet.write_text(QUIET.replace("until: 2m\n", f"until: 2m\n{faults}"))
+        ran = run("simulate", str(quiet), "-o", "json")
+        left_out.append(set(json.loads(ran.out)["notModelled"]))
+
+    assert left_out[0] - left_out[1] == {
+        "offerings that are sold out",
+        "spot machines that are taken back, as interruptions are not given",
+    }
