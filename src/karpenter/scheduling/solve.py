@@ -29,7 +29,7 @@ from karpenter.scheduling.plan import (
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons.pool_refusals import nothing_offered
 from karpenter.scheduling.result import ClaimWriter
-from karpenter.scheduling.spot.pool_ratio import pin_claims, ratio_outcomes
+from karpenter.scheduling.spot.pool_ratio import RatioRule, ratio_outcomes
 from karpenter.state.pods import key_of
 
 _MOST_STAGES: Final = 16  # stages of a class that are checked one by one
@@ -103,12 +103,13 @@ def _packings(
     needs, so where pods are left out, a second packing allows runner-up domains.
     """
     attempt = pack(compiled, has_time, first, last=last)
-    pin_claims(compiled, attempt.packing.claims)
+    ratios = RatioRule()
+    ratios.pin(compiled, attempt.packing.claims)
     plan = _plan(compiled, attempt)
     yield attempt, plan
     if plan.left_out and attempt.packing.has_insisted and has_time():
         attempt = pack(compiled, has_time, first, insists=False, last=last)
-        pin_claims(compiled, attempt.packing.claims)
+        ratios.pin(compiled, attempt.packing.claims)
         yield attempt, _plan(compiled, attempt)
 
 

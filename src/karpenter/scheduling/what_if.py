@@ -11,7 +11,7 @@ Notation
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -42,7 +42,7 @@ from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons.pool_refusals import Diagnosis
 from karpenter.scheduling.result import ClaimWriter
-from karpenter.scheduling.spot.pool_ratio import pin_claims
+from karpenter.scheduling.spot.pool_ratio import RatioRule
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
@@ -189,21 +189,17 @@ class WhatIf:
             diagnosis = Diagnosis(self.compiled.templates, states, joining, well_known)
             return Beginning(packer, joining, diagnosis)
 
-        names = {machine.name for machine in machines}
-
-        def pin(made: Packing) -> None:
-            if not ignores_ratios:
-                pin_claims(self.compiled, made.claims, names, heals=heals_ratios)
-
+        names = frozenset(machine.name for machine in machines)
+        ratios = RatioRule(names, heals=heals_ratios, is_ignored=ignores_ratios)
         if recipes is not None:
             packing = self._replayed(positions, recipes, begin)
-            pin(packing)
+            ratios.pin(self.compiled, packing.claims)
         else:
             ledger = self._problem.ledger
             packing = self._packed(
                 positions,
                 begin,
-                pin,
+                ratios,
                 ledger.balance(names) if ledger and by_price else None,
                 by_price=by_price,
                 has_time=has_time,
@@ -223,7 +219,7 @@ class WhatIf:
         self,
         positions: Sequence[int],
         begin: Begin,
-        pin: Callable[[Packing], None],
+        ratios: RatioRule,
         balance: Balance | None,
         *,
         by_price: bool,
@@ -232,7 +228,7 @@ class WhatIf:
         def attempt(*, insists: bool) -> Attempt:
             start = begin(insists=insists)
             packing = start.packer.pack(positions, self.compiled.class_of)
-            pin(packing)
+            ratios.pin(self.compiled, packing.claims)
             return Attempt(packing, start.diagnosis)
 
         insists = True
@@ -256,7 +252,7 @@ class WhatIf:
             insists=insists,
             order=positions,
             begin=begin,
-            pin=pin,
+            ratios=ratios,
             balance=balance,
         )
         return chosen.packing

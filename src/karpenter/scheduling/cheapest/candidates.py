@@ -42,7 +42,7 @@ from karpenter.scheduling.packing.packer import Packing, Recipe
 from karpenter.scheduling.plan import Alternative, Candidate, DualPrices, PackingOutcome, Plan
 from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.result import with_bookings
-from karpenter.scheduling.spot.pool_ratio import pin_claims
+from karpenter.scheduling.spot.pool_ratio import RatioRule, keep_off_spot
 
 _CLOSE_ENOUGH: Final = 1.01  # of the bound; Karpenter's order is kept up to there
 _SAME: Final = 1 + 1e-9  # prices this near are equal
@@ -50,6 +50,7 @@ _TINY: Final = 1e-9
 _MOST_CLASSES: Final = 400  # of a market that the configuration program takes
 _GREEDY_SECONDS: Final = 1.0  # nominal, for the built-in algorithms, whatever the budget
 _TOP_UP_SECONDS: Final = 0.25  # nominal, of each candidate, for claims that were opened before
+_PROVISIONING: Final = RatioRule()
 
 Write: TypeAlias = Callable[[Attempt], Plan]
 _Chooser: TypeAlias = Callable[[Market, Sequence[float]], Solution | None]
@@ -93,7 +94,7 @@ def choose(
     insists: bool,
     order: Sequence[int] | None = None,
     begin: Begin | None = None,
-    pin: Callable[[Packing], None] | None = None,
+    ratios: RatioRule = _PROVISIONING,
     balance: Balance | None = None,
 ) -> tuple[Attempt, Plan]:
     """The cheapest admissible packing, with its plan.
@@ -106,7 +107,7 @@ def choose(
         insists: whether that packing insisted on the best domains of spreads.
         order: the pods to place, in Karpenter's order; all pods of the problem by default.
         begin: prepares an attempt; on the cluster as it is by default.
-        pin: keeps claims off spot beyond the pools' ratios; by default those of provisioning.
+        ratios: how the spot ratios of pools are kept.
         balance: what machines that run leave of commitments.
     """
     search = _Search()
@@ -118,14 +119,19 @@ def choose(
     if _is_worth_it(compiled, base):
         start = begin or partial(begin_attempt, compiled)
         drafts = partial(
-            _Draft, compiled, base.attempt, order, has_time, start, coverage, insists=insists
+            _Draft,
+            compiled,
+            base.attempt,
+            order,
+            has_time,
+            start,
+            coverage,
+            ratios,
+            insists=insists,
         )
         for candidate, draft in _made(compiled, drafts, search, has_time):
             made = draft.finished()
-            if pin is None:
-                pin_claims(compiled, made.packing.claims)
-            else:
-                pin(made.packing)
+            ratios.pin(compiled, made.packing.claims)
             entry = _found(compiled, candidate, made, write(made), coverage)
             entry.duals = draft.duals
             entry.refused = _refusal(base, entry)
@@ -308,11 +314,13 @@ class _Draft:
         has_time: HasTime,
         begin: Begin,
         coverage: Coverage | None,
+        ratios: RatioRule,
         *,
         insists: bool,
     ) -> None:
         self._compiled = compiled
         self._coverage = coverage.afresh() if coverage is not None else None
+        self._ratios = ratios
         self._has_time = has_time
         self._rank = {position: number for number, position in enumerate(order)}
         machines = (1 << len(compiled.nodes.targets)) - 1
@@ -366,7 +374,8 @@ class _Draft:
 
     def _bought(self, pool: PoolMarket, chooser: _Chooser, *, with_choice: bool) -> bool:
         pool = pool.with_pods()
-        market = pool.market(with_choice=with_choice, coverage=self._coverage)
+        spot_left = self._spot_left(pool)
+        market = pool.market(with_choice=with_choice, coverage=self._coverage, spot_left=spot_left)
         # What commitments cover is limited, and may hold a class that nothing else holds
         sizes = zip(market.sizes, market.most, strict=True)
         held = {user for size, most in sizes if size.is_unlimited for user in most}
@@ -374,7 +383,9 @@ class _Draft:
             others = [e for user, e in enumerate(pool.classes) if user not in held]
             self._left += [position for entry in others for position in entry.pods]
             pool = replace(pool, classes=[pool.classes[user] for user in sorted(held)])
-            market = pool.market(with_choice=with_choice, coverage=self._coverage)
+            market = pool.market(
+                with_choice=with_choice, coverage=self._coverage, spot_left=spot_left
+            )
         if not pool.classes:
             return True
         rates = fluid.class_rates(market)
@@ -384,10 +395,28 @@ class _Draft:
         duals = dual_prices(pool, found.shares, rates)
         ordered = sorted(found.bought, key=lambda each: _largest_first(market, each[0]))
         for column, copies in ordered:
+            drawn, off_spot = market.sizes[column.size].draw, False
+            if spot_left is not None:  # the last amount is what may be spot
+                is_spot = drawn is not None and drawn.limit == len(market.limits) - 1
+                drawn, off_spot = None if is_spot else drawn, not is_spot
             for _ in range(copies):
-                self._replay(pool, column.pods, duals, market.sizes[column.size].draw)
+                self._replay(pool, column.pods, duals, drawn, off_spot=off_spot)
         self._left += [position for entry in pool.classes for position in entry.pods]
         return True
+
+    def _spot_left(self, pool: PoolMarket) -> float | None:
+        """The cpu that may still be spot in a pool that has a spot ratio."""
+        wanted = {
+            position
+            for market in self._markets
+            if market.template.number == pool.template.number
+            for entry in market.classes
+            for position in entry.pods
+        }
+        wanted.update(position for entry in pool.classes for position in entry.pods)
+        cpu = sum(self._compiled.class_of[position].requests.cpu for position in wanted)
+        claims = self._beginning.packer.claims
+        return self._ratios.spot_left(self._compiled, pool.template, claims, cpu)
 
     def _replay(
         self,
@@ -395,6 +424,8 @@ class _Draft:
         pods: Sequence[tuple[int, int]],
         duals: Sequence[DualPrices],
         drawn: Draw | None,
+        *,
+        off_spot: bool,
     ) -> None:
         """Buy one configuration: its pods leave their classes; refused pods stay unplaced.
 
@@ -409,6 +440,8 @@ class _Draft:
         members.sort(key=lambda member: self._rank[member[0]])
 
         def keep(claim: OpenClaim) -> int:
+            if off_spot:
+                keep_off_spot(pool.template, claim)
             kept = narrowed(pool.template, claim, pool.cost)
             bits = claim.bits if kept is None else kept.bits
             if drawn is None or self._coverage is None:

@@ -18,7 +18,7 @@ from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU
 from karpenter.scheduling.bound import COMMON
 from karpenter.scheduling.cheapest.coverage import Coverage
-from karpenter.scheduling.cheapest.market import Market, Size, without_dominated
+from karpenter.scheduling.cheapest.market import Draw, Market, Size, without_dominated
 from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice
 from karpenter.scheduling.compiled.offerings import partition
 from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
@@ -68,26 +68,47 @@ class PoolMarket:
             self.template, self.cost, [e for e in self.classes if e.pods], self.resources
         )
 
-    def market(self, *, with_choice: bool = True, coverage: Coverage | None = None) -> Market:
+    def market(
+        self,
+        *,
+        with_choice: bool = True,
+        coverage: Coverage | None = None,
+        spot_left: float | None = None,
+    ) -> Market:
         """The classes with their pods as they are now, and the sizes that can be bought.
 
         Args:
             with_choice: limit the sizes to those whose room as many types have as a claim keeps,
                 but for those that are covered.
             coverage: what commitments still cover, which makes further sizes.
+            spot_left: cpu that may still be spot, in millicores; None where there is no such limit.
         """
         template, cost = self.template, self.cost
         universe, room = template.universe, template.room
         sizes: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
         covered: list[Size] = []
+        limits = [*coverage.limits] if coverage else []
+        spot = universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
+        on_spot = 0 if spot_left is None else spot  # sizes that draw on what may be spot
         parts = list(partition([entry.allowed for entry in self.classes]))
         for users, bits in parts[:_MOST_PARTS]:
             common = universe.launchable
             for user in users:
                 common &= self.classes[user].allowed
-            for rest, _ in room.cheapest_ways(bits & universe.launchable):
+            for rest, bit in room.cheapest_ways(bits & on_spot & universe.launchable):
                 amounts = [(name, rest[name]) for name in self.resources]
-                holding = room.fitting(common, {}, amounts)
+                holding = room.fitting(common & on_spot, {}, amounts)
+                if with_choice and not has_choice(universe, holding, cost):
+                    continue
+                has, price = tuple(n for _, n in amounts), expected_price(template, holding, cost)
+                if min(has) >= 0 and price < math.inf:
+                    cpu = universe.types[universe.type_of[bit]].capacity.cpu
+                    taken = Draw(len(limits), float(max(1, cpu)))
+                    own = tuple(sorted(users))
+                    covered.append(Size(has, price + cost.node_cost, own, draw=taken))
+            for rest, _ in room.cheapest_ways(bits & ~on_spot & universe.launchable):
+                amounts = [(name, rest[name]) for name in self.resources]
+                holding = room.fitting(common & ~on_spot, {}, amounts)
                 if with_choice and not has_choice(universe, holding, cost):
                     continue
                 key = tuple(amount for _, amount in amounts), tuple(sorted(users))
@@ -108,7 +129,7 @@ class PoolMarket:
             self.needs(),
             [len(each.pods) for each in self.classes],
             without_dominated([*found, *covered]),
-            coverage.limits if covered and coverage else (),
+            [*limits, spot_left] if spot_left is not None else limits if covered else (),
         )
 
 

@@ -12,7 +12,7 @@ those that turned out not to be needed are released, largest first.
 Pinning takes offerings from a claim and adds none, so no rule that the claim kept is broken.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -80,32 +80,64 @@ def running_fleets(
     return fleets
 
 
-def pin_claims(
-    compiled: CompiledProblem,
-    claims: Sequence[OpenClaim],
-    going: Collection[str] = frozenset(),
-    *,
-    heals: bool = True,
-) -> None:
-    """Pin planned claims so that the pools' ratios hold.
+@dataclass(frozen=True, slots=True)
+class RatioRule:
+    """How the ratios of pools are kept in one packing."""
 
-    Args:
-        going: machines that leave, by name.
-        heals: pin until a ratio holds; otherwise only until it is no further off than it is now,
-            with the machines in ``going``.
-    """
-    ratios = _ratios(compiled.templates)
-    if not ratios or not claims:
-        return
-    fleets = running_fleets(compiled.state_nodes, going)
-    before: Mapping[str, Fleet] = {} if heals else running_fleets(compiled.state_nodes)
-    for number, ratio in ratios.items():
-        template = compiled.templates[number]
-        own = [claim for claim in claims if claim.template == number]
-        now = before.get(template.name, Fleet())
-        tolerated = ratio.excess(now.total, now.spot)
+    going: frozenset[str] = frozenset()  # machines that leave, by name
+    heals: bool = True  # until a ratio holds; or only until it is no further off than it is now
+    is_ignored: bool = False
+
+    def pin(self, compiled: CompiledProblem, claims: Sequence[OpenClaim]) -> None:
+        """Pin planned claims so that the ratios of their pools are kept."""
+        ratios = {} if self.is_ignored else _ratios(compiled.templates)
+        if not ratios or not claims:
+            return
+        fleets = running_fleets(compiled.state_nodes, self.going)
+        for number, ratio in ratios.items():
+            template = compiled.templates[number]
+            own = [claim for claim in claims if claim.template == number]
+            fleet = fleets.get(template.name, Fleet())
+            tolerated = self._tolerated(compiled, template, ratio)
+            _pin(template, ratio, fleet, own, compiled.problem.facts, tolerated)
+
+    def spot_left(
+        self,
+        compiled: CompiledProblem,
+        template: Template,
+        claims: Sequence[OpenClaim],
+        waiting: int,
+    ) -> float | None:
+        """The cpu of a pool that may still be spot, in millicores; None where it has no ratio.
+
+        Args:
+            claims: those that are open so far.
+            waiting: cpu of the pods to be placed, which new machines have at least.
+        """
+        ratio = None if self.is_ignored else effective_ratio(template.node_pool)
+        if ratio is None:
+            return None
+        fleets = running_fleets(compiled.state_nodes, self.going)
         fleet = fleets.get(template.name, Fleet())
-        _pin(template, ratio, fleet, own, compiled.problem.facts, tolerated)
+        for claim in claims:
+            if claim.template == template.number:
+                cpu, is_spot = _size(template, claim, compiled.problem.facts)
+                fleet.add(cpu, is_spot=is_spot)
+        allowed = ratio.allowed(fleet.total + waiting)
+        return max(0.0, allowed + self._tolerated(compiled, template, ratio) - fleet.spot)
+
+    def _tolerated(self, compiled: CompiledProblem, template: Template, ratio: SpotRatio) -> float:
+        """By how much a pool may exceed its ratio."""
+        if self.heals:
+            return 0.0
+        now = running_fleets(compiled.state_nodes).get(template.name, Fleet())
+        return ratio.excess(now.total, now.spot)
+
+
+def keep_off_spot(template: Template, claim: OpenClaim) -> None:
+    """Take spot from a claim that was bought as another size."""
+    claim.is_pinned = bool(claim.bits & _spot(template))
+    claim.bits &= ~_spot(template)
 
 
 def ratio_outcomes(

@@ -143,6 +143,35 @@ def test_min_values_are_not_given_up_for_a_ratio(cost: CostOptions) -> None:
     assert [] == list(answer.plan.unplaced)
 
 
+def test_packing_by_price_buys_a_part_on_spot_where_whole_nodes_are_too_large() -> None:
+    """One large node is spot as a whole or not at all; several smaller ones are a mix."""
+    types = [sold("l", 8, 0.36), sold("x", 32, 1.60)]
+    wanted = pods(32, cpu="1", memory="1Gi")
+
+    whole = asked(wanted, KARPENTER, types=types, pools=[pool(percent="50")])
+    mixed = asked(wanted, CHEAPEST, types=types, pools=[pool(percent="50")])
+
+    assert (["x"], 0.0) == (whole.types, ratio(whole).spot_cpu)
+    assert (["l"] * 4, 16.0) == (mixed.types, ratio(mixed).spot_cpu)
+    assert 2 * 0.36 + 2 * 0.3 * 0.36 == pytest.approx(mixed.plan.hourly_cost)
+
+
+def test_what_runs_counts_for_what_may_be_bought_on_spot() -> None:
+    types = [sold("l", 8, 0.36), sold("x", 32, 1.60)]
+    busy = managed_node("a", capacity_type=keys.SPOT, cpu="16", memory="1Mi")
+
+    answer = asked(
+        pods(32, cpu="1", memory="1Gi"),
+        CHEAPEST,
+        types=types,
+        pools=[pool(percent="50")],
+        nodes=[busy],
+    )
+
+    # 24 of the 48 cpu may be spot, and 16 are
+    assert (24.0, True) == (ratio(answer).spot_cpu, ratio(answer).is_met)
+
+
 @pytest.mark.case("OPT-59")
 @MODES
 def test_a_pool_for_spot_alone_is_all_spot(cost: CostOptions) -> None:
