@@ -113,8 +113,10 @@ def main() -> int:
     return 0 if all(is_met for *_, is_met in targets) else 1
 
 
-def cluster(nodes: int, *, is_loose: bool) -> tuple[Snapshot, tuple[InstanceType, ...]]:
-    """A cluster of so many settled nodes, the same on every run."""
+def cluster(
+    nodes: int, *, is_loose: bool, pods_on_each: int = PODS_ON_EACH
+) -> tuple[Snapshot, tuple[InstanceType, ...]]:
+    """A cluster of so many settled nodes, the same on every run; loose, half of its pods are gone."""
     rng = random.Random(SEED)
     types = cloud()
     usable = sorted(
@@ -123,7 +125,8 @@ def cluster(nodes: int, *, is_loose: bool) -> tuple[Snapshot, tuple[InstanceType
     )
     deployments = [deployment(number, rng) for number in range(DEPLOYMENTS)]
     machines = tuple(
-        _machine(number, deployments, usable, rng, is_loose=is_loose) for number in range(nodes)
+        _machine(number, deployments, usable, rng, is_loose=is_loose, pods=pods_on_each)
+        for number in range(nodes)
     )
     pods = {key_of(pod): pod for machine in machines for pod in machine.pods}
     pool = _pool()
@@ -240,13 +243,14 @@ def _machine(
     rng: random.Random,
     *,
     is_loose: bool,
+    pods: int,
 ) -> StateNode:
     name = f"node-{number:05}"
-    chosen = rng.sample(range(DEPLOYMENTS), PODS_ON_EACH)
-    pods = [replica(deployments[which], f"{name}-{which}", node=name) for which in chosen]
+    chosen = rng.sample(range(DEPLOYMENTS), pods)
+    running = [replica(deployments[which], f"{name}-{which}", node=name) for which in chosen]
     zone = ZONES[number % len(ZONES)]
-    kind = _cheapest(pods, types)
-    kept = pods[::2] if is_loose else pods
+    kind = _cheapest(running, types)
+    kept = running[::2] if is_loose else running
     held = {
         labels.ZONE: zone,
         labels.CAPACITY_TYPE: labels.ON_DEMAND,
