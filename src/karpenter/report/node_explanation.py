@@ -42,6 +42,7 @@ from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
 from karpenter.model.conditions import DRIFTED, moment_of, timestamp
 from karpenter.report.disruption import command_document, reported_reasons
+from karpenter.report.excess_explanation import NodeExcess, excess_document, excess_of
 from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import claim_document, estimate_mark
 from karpenter.report.purchase_explanation import (
@@ -200,6 +201,7 @@ class NodeExplanation:
     expires: datetime | None = None  # None when it may stay for good
     unhealthy_condition: UnhealthyCondition | None = None  # only while repair has not begun
     purchase: PurchaseExplanation | None = None  # of one that was packed by price
+    excess: NodeExcess | None = None  # beyond what its pods are worth, of one whose pods may move
 
 
 def explain_node(
@@ -212,7 +214,8 @@ def explain_node(
         plan: what would be done.
         view_after: the cluster once some of the plan's commands have begun.
     """
-    machine = view_after(()).snapshot.node(name)
+    now = view_after(())
+    machine = now.snapshot.node(name)
     assert machine is not None
     name = machine.name
     turn, command = next(
@@ -252,6 +255,7 @@ def explain_node(
         if command is None and termination_progress is None
         else None,
         purchase=standing_purchase(candidate),
+        excess=excess_of(now, name) if may_move else None,
     )
 
 
@@ -509,6 +513,7 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         if explanation.termination_progress is not None
         else None,
         "why": purchase_document(explanation.purchase) if explanation.purchase else None,
+        "excess": excess_document(explanation.excess) if explanation.excess else None,
     }
 
 

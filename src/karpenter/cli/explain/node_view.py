@@ -19,12 +19,14 @@ from karpenter.console.screen import (
     hour_and_month,
     lasting,
     offer,
+    per_hour,
     sample,
     without_default,
     words,
 )
 from karpenter.disruption.budgets import Allowance
 from karpenter.model import labels
+from karpenter.report.excess_explanation import NodeExcess
 from karpenter.report.node_explanation import (
     Move,
     NodeExplanation,
@@ -36,6 +38,8 @@ from karpenter.state.pods import key_of
 
 _MACHINES_SHOWN = 5
 _WAITS_SHOWN = 10
+_PODS_SHOWN = 3
+_TRIFLE = 0.0001  # dollars an hour that are not worth a sentence
 _NOTHING = 1e-9  # dollars an hour; rounding error of a difference of equal prices
 
 
@@ -66,6 +70,7 @@ def node_parts(explanation: NodeExplanation, *, now: datetime) -> Parts:
         tree.add(words(f"budgets leave {_left(explanation.budgets)}"))
     if explanation.move is not None and explanation.command is None:
         _add_move(tree, explanation.move, explanation)
+    _add_excess(tree, explanation.excess)
     if explanation.purchase is not None:
         add_purchase(tree, explanation.purchase)
     yield tree
@@ -192,6 +197,21 @@ def _add_move(tree: Tree, move: Move, explanation: NodeExplanation) -> None:
         branch.add(words("the saving is unknown, because the price of this node is"))
     if move.refusal and all(move.refusal != each.detail for each in explanation.filters):
         branch.add(marked(False, move.refusal))
+
+
+def _add_excess(tree: Tree, excess: NodeExcess | None) -> None:
+    if excess is None or not excess.pods or excess.excess < _TRIFLE:
+        return
+    amount = hour_and_month(excess.excess)
+    branch = tree.add(
+        words(f"costs {amount} more than its pods are worth in a well-bought cluster")
+    )
+    for each in excess.pods[:_PODS_SHOWN]:
+        pays = f"{without_default(each.pod)} pays {per_hour(each.share)}/h of it"
+        branch.add(words(f"{pays}, and costs {each.eviction_cost:g} to move"))
+    left = len(excess.pods) - _PODS_SHOWN
+    if left > 0:
+        branch.add(words(f"… and {counted(left, 'other pod')}, which cost as much or more", QUIET))
 
 
 def _saving(move: Move, savings: float) -> str:

@@ -45,11 +45,20 @@ _MOST_RETRIES: Final = 5  # without the machines whose pods would be without a p
 class Rebalancing:
     """Prices sets of machines that may be replaced together."""
 
-    def __init__(self, consolidation: Consolidation, candidates: Sequence[Candidate]) -> None:
-        """Prepare to replace any of these candidates of consolidation."""
+    def __init__(
+        self, consolidation: Consolidation, candidates: Sequence[Candidate], plans: int = 1
+    ) -> None:
+        """Prepare to replace any of these candidates of consolidation.
+
+        ``plans``: how many sets share the effort that the settings allow for one plan.
+        """
         view = consolidation.view
+        settings = view.settings.planning.options.cost
         cost = replace(
-            view.settings.planning.options.cost, packing=PackingMode.CHEAPEST, is_forced=True
+            settings,
+            packing=PackingMode.CHEAPEST,
+            is_forced=True,
+            budget=settings.budget / plans,
         )
         self.view: Final = view
         self.history: Final = view.memory.rebalance.merged(history_of(view.snapshot))
@@ -228,7 +237,7 @@ class _Search:
             chosen = self._within_limits(group)
             if not chosen:
                 continue
-            rebalancing = Rebalancing(self._consolidation, chosen)
+            rebalancing = Rebalancing(self._consolidation, chosen, len(_PARTS))
             for count in sorted({math.ceil(len(chosen) * part) for part in _PARTS}, reverse=True):
                 if not has_time():
                     self.has_timed_out = True

@@ -73,10 +73,12 @@ def test_a_node_that_a_disruption_budget_holds_and_what_it_costs() -> None:
     ]
     assert "│   └── ✗ pods: PDB default/web allows 0 of 1 for pod default/web" in lines
     assert [
-        "└── the best that could be done with it",
-        "    ├── 1 pod would need c-2x-amd64-linux on-demand in test-zone-a at $0.0543/h",
-        "    └── that would save $0.3801/h ($277.45/month)",
-    ] == lines[-3:]
+        "├── the best that could be done with it",
+        "│   ├── 1 pod would need c-2x-amd64-linux on-demand in test-zone-a at $0.0543/h",
+        "│   └── that would save $0.3801/h ($277.45/month)",
+        "└── costs $0.3801/h ($277.45/month) more than its pods are worth in a well-bought cluster",
+        "    └── web pays $0.0543/h of it, and costs 1 to move",
+    ] == lines[-5:]
 
 
 def test_a_move_that_would_cost_more_is_told_with_its_price() -> None:
@@ -106,7 +108,7 @@ def test_pods_that_fit_on_another_node() -> None:
 
     assert {"n2": ["default/small"]} == document["move"]["placements"]
     assert ("delete", "") == (document["move"]["decision"], document["move"]["refused"])
-    assert "    ├── small would fit on n2" in lines
+    assert "│   ├── small would fit on n2" in lines
 
 
 @pytest.mark.parametrize(
@@ -385,6 +387,7 @@ def test_the_yaml_says_the_same_and_a_claim_stands_for_its_node() -> None:
         "move",
         "leaving",
         "why",
+        "excess",
     ] == list(in_yaml)
 
 

@@ -94,3 +94,17 @@ def test_percentages_that_cannot_be_read_are_refused_in_one_sentence(text: str) 
     assert [
         f"error: --rebalance: {text!r} is no list of percentages from 0 to 100 such as 5,25,100"
     ] == ran.errors
+
+
+def test_a_node_tells_its_excess_and_which_pods_are_cheap_to_move() -> None:
+    ran = run("explain", "node", "general-b", *USUAL, "-o", "json")
+
+    assert 0 == ran.code, ran.err
+    excess = json.loads(ran.out)["excess"]
+    assert excess["excess"] == pytest.approx(excess["price"] - excess["shares"])
+    assert excess["shares"] == pytest.approx(sum(pod["share"] for pod in excess["pods"]))
+    assert ["default/index-b-0", "default/index-b-1", "default/index-b-2"] == [
+        pod["pod"] for pod in excess["pods"]
+    ]
+    shown = run("explain", "node", "general-b", *USUAL)
+    assert "costs $0.1086/h ($79.27/month) more than its pods are worth" in shown.out
