@@ -22,6 +22,7 @@ from karpenter.disruption.rebalance.settings import RebalanceSettings
 from karpenter.disruption.simulation import Simulation
 from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.share_cache import ShareCache
 from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.plan import PlannedClaim, machine_of
 from karpenter.scheduling.problem import CostOptions, PoolCatalogue
@@ -124,6 +125,11 @@ class DisruptionContext:
             compiler=self._compiler,
             timer=self.timer,
         )
+
+    @property
+    def share_cache(self) -> ShareCache:
+        """Shares of pods that earlier passes have proved."""
+        return self._compiler.shares
 
     def standing(self, kind: Kind) -> Mapping[str, Candidate | Blocked]:
         """Every machine by name: a candidate, or why it is blocked."""

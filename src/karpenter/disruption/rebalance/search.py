@@ -253,26 +253,48 @@ class _Search:
 
     def _groups(self) -> list[list[Candidate]]:
         """The candidates with an excess, by group, each group in the order they would go."""
-        shares = ClusterShares(self._view)
-        by_name = {candidate.name: candidate for candidate in self.candidates}
+        by_name = {candidate.name: candidate for candidate in self._movable()}
+        if not by_name:
+            return []
+        shares = ClusterShares(self._view, self._view.share_cache, 1 / len(_PARTS))
         costly = [e for e in shares.machines if e.name in by_name and not e.is_well_bought]
         return [
             [by_name[entry.name] for entry in in_order(entries, by_name)]
             for _, entries in sorted(by_group(costly, shares.groups).items())
         ]
 
+    def _movable(self) -> list[Candidate]:
+        """The machines of which each by itself might go now, which costs little to find out."""
+        view = self._view
+        budgets, moves = view.remaining(UNDERUTILIZED), moves_left(view, self._history)
+        found: list[Candidate] = []
+        held: dict[RefusedAs, Refusal] = {}
+        for candidate in self.candidates:
+            refusal = resting(view, self._history, candidate)
+            pods = len(candidate.reschedulable)
+            if refusal is not None:
+                self.refused.append(refusal)
+            elif budgets[candidate.pool] <= 0:
+                detail = f"the budgets of NodePool {candidate.pool} allow no more disruptions now"
+                held.setdefault(RefusedAs.BUDGET, Refusal(RefusedAs.BUDGET, detail))
+            elif pods > moves:
+                detail = f"{candidate.name} has {pods} pods, and {moves} may be moved now"
+                held.setdefault(RefusedAs.MOVE_BUDGET, Refusal(RefusedAs.MOVE_BUDGET, detail))
+            else:
+                found.append(candidate)
+        self.is_constrained = bool(held)
+        if not found:
+            self.refused += held.values()
+        return found
+
     def _within_limits(self, ordered: Sequence[Candidate]) -> list[Candidate]:
-        """The machines that may go together by budgets, moves and what was touched lately."""
+        """The machines that may go together by budgets and moves."""
         view = self._view
         budgets, moves = view.remaining(UNDERUTILIZED), moves_left(view, self._history)
         chosen: list[Candidate] = []
         for candidate in ordered:
             if len(chosen) >= MOST_AT_ONCE:
                 break
-            refusal = resting(view, self._history, candidate)
-            if refusal is not None:
-                self.refused.append(refusal)
-                continue
             pods = len(candidate.reschedulable)
             if budgets[candidate.pool] <= 0 or pods > moves:
                 self.is_constrained = True
@@ -280,9 +302,6 @@ class _Search:
             budgets[candidate.pool] -= 1
             moves -= pods
             chosen.append(candidate)
-        if self.is_constrained and not chosen:
-            detail = "none of its nodes with an excess is within what may be moved now"
-            self.refused.append(Refusal(RefusedAs.MOVE_BUDGET, detail))
         return chosen
 
 

@@ -22,8 +22,9 @@ from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.bound import FreeRoom, offering_masks
 from karpenter.scheduling.cheapest.cluster_bound import Proof, proof_of
 from karpenter.scheduling.compiled.compiler import Compiler
-from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.pod_classes import PodClass, class_key
 from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.share_cache import KnownShares, ShareCache
 from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.solve import free_room, solve
 from karpenter.state.departing_pods import is_reschedulable
@@ -61,9 +62,18 @@ class MachineExcess:
 class ClusterShares:
     """The shares of all pods of a cluster, and the excess of every machine."""
 
-    def __init__(self, view: DisruptionContext) -> None:
-        """Determine what is rented, and at what price; shares are computed on first use."""
+    def __init__(
+        self, view: DisruptionContext, cache: ShareCache | None = None, effort: float = 1.0
+    ) -> None:
+        """Determine what is rented, and at what price; shares are computed on first use.
+
+        Args:
+            cache: of earlier passes, for where the bound itself is not asked for.
+            effort: the part of the effort of one plan that the shares are worth.
+        """
         self._view = view
+        self._effort = effort
+        self._cache = cache
         rented, self.kept_hourly = _rented(view)
         self._prices: Final[Mapping[str, float]] = rented
         self._compiler = Compiler()  # machines without pods would drive the others from a cache
@@ -84,11 +94,42 @@ class ClusterShares:
     @cached_property
     def share_of(self) -> Mapping[str, float]:
         """The share of each pod, by its key."""
+        known = self._cached
+        if known is not None:
+            return known
         shares, class_of = self._proof.shares, self._compiled.class_of
-        return {
+        found = {
             key_of(pod): shares.get(class_of[position], 0.0)
             for position, pod in enumerate(self._compiled.problem.pods)
         }
+        if self._cache is not None:
+            kinds = {_kind_of(pod): found[key_of(pod)] for pod in self._compiled.problem.pods}
+            catalogues = self._view.ground.catalogues
+            self._cache.put(KnownShares(self._view.now, catalogues, kinds, self._found_groups))
+        return found
+
+    @cached_property
+    def _known(self) -> KnownShares | None:
+        """What an earlier pass found, if it is still worth something."""
+        if self._cache is None:
+            return None
+        return self._cache.find(self._view.now, self._view.ground.catalogues)
+
+    @cached_property
+    def _cached(self) -> dict[str, float] | None:
+        """The share of each pod by what an earlier pass found; None if one is of another kind."""
+        known = self._known
+        if known is None:
+            return None
+        found = {}
+        for machine in self._view.snapshot.nodes:
+            for pod in machine.pods if machine.name in self._prices else ():
+                if is_reschedulable(pod):
+                    share = known.share_of.get(_kind_of(pod))
+                    if share is None:
+                        return None
+                    found[key_of(pod)] = share
+        return found
 
     @property
     def now_hourly(self) -> float:
@@ -116,9 +157,16 @@ class ClusterShares:
         plan = solve(anew, has_time, compiler=self._compiler)
         return None if plan.left_out else plan.expected_cost + self.kept_hourly - paid
 
-    @cached_property
+    @property
     def groups(self) -> Mapping[str, str]:
         """Pools that share pods, directly or by way of others: pool -> the first of its group."""
+        known = self._known
+        if known is not None and self._cached is not None:
+            return known.groups
+        return self._found_groups
+
+    @cached_property
+    def _found_groups(self) -> Mapping[str, str]:
         groups = _Groups()
         well_known = self._well_known
         own: dict[PodClass, set[str]] = {}
@@ -153,7 +201,13 @@ class ClusterShares:
             nodes.append(replace(machine, pods=left))
         problem, failures = view.ground.problem(pods)
         self._has_failures = bool(failures)
-        cost = replace(problem.options.cost, packing=PackingMode.CHEAPEST, is_forced=True)
+        settings = problem.options.cost
+        cost = replace(
+            settings,
+            packing=PackingMode.CHEAPEST,
+            is_forced=True,
+            budget=settings.budget * self._effort,
+        )
         options = replace(problem.options, cost=cost)
         return CompiledProblem(replace(problem, nodes=nodes, options=options), self._compiler)
 
@@ -169,6 +223,11 @@ class ClusterShares:
         served = Counter(compiled.class_of)
         rooms = FreeRoom(room.free, room.usable, prices)
         return proof_of(compiled, served, self._well_known, rooms)
+
+
+def _kind_of(pod: Pod) -> bytes:
+    """A key that is equal for pods with the same demands."""
+    return class_key(pod, pod.spec.topology_spread_constraints)
 
 
 def _rented(view: DisruptionContext) -> tuple[dict[str, float], float]:

@@ -13,6 +13,7 @@ from karpenter.cloud.types import InstanceType
 from karpenter.scheduling.commitments import Book, Terms
 from karpenter.scheduling.compiled.existing_nodes import Machines, NodeIndex
 from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.share_cache import ShareCache
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.inputs.commitments import commitment_problem
 from karpenter.scheduling.inputs.daemons import Daemon
@@ -36,6 +37,7 @@ class Compiler:
         self._templates: dict[tuple[int, int, int], Template] = {}
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
+        self.shares: Final = ShareCache()
         self._overlays = OverlaidCatalogues((), (), Overlaid((), ()))
         self._problems: dict[int, tuple[Commitment, str]] = {}  # by identity of the object
         self._book: tuple[Sequence[Terms], Sequence[Sequence[InstanceType]], Book] | None = None
