@@ -8,10 +8,11 @@ plain form cannot tell, such as for a minute after a machine was lost, it does n
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
+from karpenter.api.times import earlier, in_seconds, later
 from karpenter.kube.transport import Request
 from karpenter.model import durations, labels
 from karpenter.model.cron import ScheduleError, parse_schedule
@@ -203,8 +204,8 @@ class Judge:
         """Whether a pod has to go now if it is to end before a deadline."""
         if deadline is None:
             return False
-        grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds", _GRACE)
-        moment = self._view.start + timedelta(seconds=self._view.now() + grace + _CLOCK_SECONDS)
+        needs = (pod.get("spec") or {}).get("terminationGracePeriodSeconds", _GRACE)
+        moment = later(self._view.start, in_seconds(self._view.now() + _CLOCK_SECONDS + needs))
         return moment >= deadline
 
     # --- Nodes
@@ -273,12 +274,12 @@ class Judge:
             return False
         # Twice, a minute apart: the decision was made a little before it was carried out
         moments = [
-            self._view.start + timedelta(seconds=self._view.now() - ago)
+            later(self._view.start, in_seconds(self._view.now() - ago))
             for ago in (0.0, UNSEEN_SECONDS)
         ]
         try:
             schedule = parse_schedule(budget["schedule"])
-            return all(schedule.next_after(moment - length) <= moment for moment in moments)
+            return all(schedule.next_after(earlier(moment, length)) <= moment for moment in moments)
         except ScheduleError:
             return False
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
+from karpenter.api.times import earlier, in_seconds
 from karpenter.clock import VirtualLoop, run_virtual, running_clock
 from karpenter.cloud.kwok.faults import OfferingPattern, parse_patterns
 from karpenter.cloud.types import InstanceType
@@ -112,7 +113,7 @@ class Hooks:
 
 def run_world(setup: Setup, hooks: Hooks) -> VariantRun:
     """Run a variant from beginning to end in virtual time."""
-    start = setup.start - timedelta(seconds=PRELUDE)
+    start = earlier(setup.start, in_seconds(PRELUDE))
     return run_virtual(_lived(setup, hooks), start=start, seed=setup.seed)
 
 
@@ -274,8 +275,8 @@ class World:
             if isinstance(event, Moment):
                 undo = await self._step(event)
                 if undo is not None:
-                    lasts = seconds(event.step.for_) if event.step.for_ else 0.0
-                    heapq.heappush(due, (at + lasts, event.index, next(number), undo))
+                    ends = at + (seconds(event.step.for_) if event.step.for_ else 0.0)
+                    heapq.heappush(due, (ends, event.index, next(number), undo))
             elif isinstance(event, PriceMove):
                 self._move_prices(event)
             else:
@@ -457,7 +458,7 @@ class World:
 
     async def sold_out(self, offerings: Sequence[str], lasts: float | None) -> None:
         """Sell offerings out, for a while or for good."""
-        length = timedelta(seconds=lasts) if lasts is not None else None
+        length = in_seconds(lasts) if lasts is not None else None
         self._market.faults.sell_out(*_patterns(offerings), lasts=length)
 
     async def restock(self, offerings: Sequence[str]) -> None:
@@ -522,7 +523,7 @@ class World:
 
     async def set_clock(self, seconds: float) -> Undo:
         """Let the time of day of the controllers be off."""
-        self._own_clock.offset = timedelta(seconds=seconds)
+        self._own_clock.offset = in_seconds(seconds)
 
         async def undo() -> None:
             self._own_clock.offset = timedelta()

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeAlias
 
+from karpenter.api.times import in_seconds, later
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.lengths import seconds, share
 from karpenter.simulate.scenario.models import Diurnal
@@ -32,7 +33,7 @@ class Days:
     def at(self, moment: float) -> float:
         """The value at a moment."""
         of = self.of
-        then = self.start + timedelta(seconds=moment)
+        then = later(self.start, in_seconds(moment))
         hour, minute = map(int, of.peak_at.split(":"))
         midnight = then.replace(hour=0, minute=0, second=0, microsecond=0)
         from_peak = (then - midnight).total_seconds() - (hour * 3600 + minute * 60)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 from karpenter.api.meta import JsonObject
+from karpenter.api.times import in_seconds, later
 from karpenter.model import labels
 from karpenter.model.quantity import units
 from karpenter.simulate.amounts import Drawer, Samples
@@ -37,7 +38,7 @@ class ImagePulls:
                 size = self._size(image)
                 begins = max(now, self._free.get(node, now))
                 seconds = size / self._bandwidth if self._bandwidth else 0.0
-                self._there[node, image] = self._free[node] = begins + timedelta(seconds=seconds)
+                self._there[node, image] = self._free[node] = later(begins, in_seconds(seconds))
                 self._pulled(node, size)
             done = max(done, self._there[node, image])
         return (done - now).total_seconds()
