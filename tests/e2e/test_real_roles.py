@@ -66,6 +66,7 @@ MEANT = {
     },
     "node-repair-kwok": {": nodes/status": "patch"},
     "pod-deletion-cost": {": pods": "patch"},
+    "spot-history": {": configmaps": "get create patch"},
     "webhook": {
         ": secrets": "get create patch",
         "apiextensions.k8s.io: customresourcedefinitions": "get patch",
@@ -79,6 +80,7 @@ OF_ADMINS = {"karpenter-admin", "karpenter-aws-admin"}
 # Rights to single objects
 NAMED = {
     ("karpenter", ("get", "patch"), ("karpenter-leader-election",)),
+    ("karpenter-spot-history", ("get", "patch"), ("karpenter-spot-history",)),
     ("karpenter-aws", ("get",), ("kubernetes",)),
     ("karpenter-aws-dns", ("get",), ("kube-dns",)),
     ("karpenter-webhook", ("get", "create", "patch"), ("karpenter-webhook-cert",)),
@@ -131,11 +133,14 @@ def test_rights_to_single_objects_are_for_these() -> None:
 def test_no_role_lets_anything_be_replaced_or_escalated() -> None:
     """Everything is patched; nothing writes roles, secrets or the specification of pods.
 
-    The webhook's one Secret is excused, whose name is among the rights to single objects.
+    The webhook's one Secret is excused, and the ConfigMap that keeps the history of spot; their
+    names are among the rights to single objects, but for the right to create a ConfigMap.
     """
     webhook = [rule for each in documents(FILES["webhook"]) for rule in each.get("rules", ())]
     assert all("resourceNames" in rule for rule in webhook)
-    rights = granted(*FILES.values()) - granted(FILES["webhook"])
+    history = [rule for each in documents(FILES["spot-history"]) for rule in each.get("rules", ())]
+    assert [["create"]] == [rule["verbs"] for rule in history if "resourceNames" not in rule]
+    rights = granted(*FILES.values()) - granted(FILES["webhook"], FILES["spot-history"])
     forbidden: list[Json] = [
         {"right": right}
         for right in rights

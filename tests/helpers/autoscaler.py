@@ -56,6 +56,7 @@ MORE_GATES: Final = gates(
     CapacityBuffer=True,
     NodeOverlay=True,
     PodDeletionCostManagement=True,
+    Commitments=True,
 )
 
 

@@ -353,7 +353,7 @@ async def test_a_pod_that_is_refused_does_not_hold_up_others() -> None:
 
 def let_time_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "_LONGEST_PLANNING", 0.0)
-    monkeypatch.setattr(packer, "_PODS_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
+    monkeypatch.setattr(packer, "_PODS_BETWEEN_TIME_CHECKS", 1)
 
 
 @in_virtual_time
