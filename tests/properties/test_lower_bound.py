@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.builders import (
@@ -133,6 +133,12 @@ olds = st.builds(
     st.lists(olds, max_size=2),
     st.sampled_from(PackingMode),
 )
+@example(
+    Shop((Machine(2, 2, 0, 1, (("z1", 4.0),)),), ("z1",), 0),
+    [Wish(1, 1, 0, ("z2", "z1"), is_tolerant=False, preferred_zone="z1")],
+    [Old(6, 7, 2, "z2")],
+    PackingMode.CHEAPEST,
+)  # a wish that keeps a pod off a machine it could use
 @settings(max_examples=150, deadline=None)
 def test_room_that_exists_makes_no_bound_too_high(
     shop: Shop, wanted: list[Wish], old: list[Old], packing: PackingMode

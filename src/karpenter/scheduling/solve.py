@@ -213,7 +213,7 @@ def free_room(compiled: CompiledProblem) -> FreeRoom:
             return staying  # too many stages to check; overstated room only makes the bound lower
         found = 0
         for stage in stages:
-            found |= nodes.suitable(pod_class, stage)
+            found |= nodes.allowed(pod_class, stage)  # a bound holds whatever a pod prefers
         return found & staying
 
     return FreeRoom([dict(target.free.items()) for target in nodes.targets], usable)

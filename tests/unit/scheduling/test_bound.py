@@ -6,6 +6,8 @@ import pytest
 
 from helpers.builders import (
     daemon_set,
+    expression,
+    managed_node,
     node_pool,
     pod,
     pods,
@@ -17,6 +19,7 @@ from helpers.solver import Setting, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 
 GPU = "acme/gpu"
 
@@ -89,6 +92,27 @@ def test_the_bound(wanted: list[Pod], setting: Setting, bound: float) -> None:
 
     assert bound == pytest.approx(answer.plan.lower_bound)
     assert answer.plan.lower_bound <= answer.plan.hourly_cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("packing", PackingMode)
+def test_no_preference_makes_room_on_a_machine_cost(packing: PackingMode) -> None:
+    """A pod that may go to two zones, and prefers one of them, could be in the other one."""
+    fussy = pod(
+        "fussy",
+        cpu="1",
+        required=[[expression(keys.ZONE, "In", zone)] for zone in ("z2", "z1")],
+        preferred=[(1, [expression(keys.ZONE, "In", "z1")])],
+    )
+
+    answer = solved(
+        [fussy],
+        nodes=[managed_node("old", cpu="4", memory="4Gi", zone="z2")],
+        types=[PLAIN],
+        options=Options(cost=CostOptions(packing=packing)),
+    )
+
+    assert 1.0 == answer.plan.hourly_cost
+    assert 0.0 == answer.plan.lower_bound
 
 
 def test_a_price_that_nobody_knows_bounds_nothing() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from karpenter.api.nodes import Taint
-from karpenter.api.pods import Pod
+from karpenter.api.pods import Pod, Toleration
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
@@ -103,13 +103,22 @@ class NodeIndex:
 
     def suitable(self, pod_class: PodClass, stage: Stage) -> int:
         """Machines that suit a pod by labels, taints and initial room."""
+        return self._suited(pod_class, stage.requirements, stage.tolerations)
+
+    def allowed(self, pod_class: PodClass, stage: Stage) -> int:
+        """The same, whatever the pod prefers."""
+        return self._suited(pod_class, stage.strict, stage.tolerations)
+
+    def _suited(
+        self, pod_class: PodClass, wanted: Requirements, tolerations: Sequence[Toleration]
+    ) -> int:
         found = self.everything
-        for requirement in stage.requirements:
+        for requirement in wanted:
             found &= self.with_label(requirement)
         for name, amount in pod_class.needs:
             found &= self._free(name).at_least(amount)
         for taints, machines in self._by_taints.items():
-            if taints and first_untolerated(taints, stage.tolerations):
+            if taints and first_untolerated(taints, tolerations):
                 found &= ~machines
         return found
 
