@@ -1,12 +1,12 @@
 """A scenario is read whole before it is run, and everything wrong with it is said at once."""
 
+import copy
 import random
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
-import yaml
 
 from helpers.commands import run
 from karpenter.manifests.reader import read
@@ -127,7 +127,7 @@ def test_reader_and_schema_refuse_the_same(path: Path) -> None:
 
     assert [] == findings(documents[0].data)
     for _ in range(200):
-        mutant = _mutated(yaml.safe_load(yaml.safe_dump(documents[0].data)), rng)
+        mutant = _mutated(copy.deepcopy(documents[0].data), rng)
         assert validator.is_valid(mutant) == (not findings(mutant)), mutant
 
 
@@ -291,3 +291,10 @@ def test_a_patch_of_a_variant_is_judged_as_well() -> None:
     (problem,) = problems(f"{HEAD}compare: [{{name: a, patch: [{patch}]}}]\n{POOL}")
 
     assert problem.startswith("storm.yaml:5: compare[0]: a: NodePool/default spec.weight: ")
+
+
+@pytest.mark.parametrize("faults", ["5", "[storm]"])
+def test_faults_of_another_kind_are_named_by_what_is_expected(faults: str) -> None:
+    (problem,) = problems(f"{HEAD}faults: {faults}\n")
+
+    assert "faults: expected storm or a group of fields" in problem

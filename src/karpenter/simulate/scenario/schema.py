@@ -99,7 +99,7 @@ def _judged(value: object, part: Schema, path: Path) -> Iterator[Finding]:
         if chosen is not None:
             yield from _judged(value, chosen, path)
             return
-        kinds = dict.fromkeys(_WORDS[_resolved(each)["type"]] for each in part["anyOf"])
+        kinds = dict.fromkeys(_kind(_resolved(each)) for each in part["anyOf"])
         yield Finding(path, f"expected {' or '.join(kinds)}, got {_said(value)}")
         return
     if "enum" in part:
@@ -118,6 +118,10 @@ def _judged(value: object, part: Schema, path: Path) -> Iterator[Finding]:
         yield from _judged_items(value, part, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _judged_number(value, part, path)
+
+
+def _kind(part: Schema) -> str:
+    return _WORDS[part["type"]] if "type" in part else " or ".join(part["enum"])
 
 
 def _judged_text(value: str, part: Schema, path: Path) -> Iterator[Finding]:
