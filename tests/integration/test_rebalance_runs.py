@@ -90,6 +90,7 @@ async def test_what_a_preview_announces_is_what_then_happens() -> None:
         assert [] == problems(run)
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_cluster_at_rest_stays_at_rest() -> None:
     async with wasteful(replace(OFF, rebalance="On")) as run:
@@ -103,6 +104,7 @@ async def test_a_cluster_at_rest_stays_at_rest() -> None:
         assert price == hourly(run)
 
 
+@pytest.mark.slow
 @pytest.mark.case("OPT-40")
 @in_virtual_time
 async def test_no_more_pods_move_in_an_hour_than_may() -> None:

@@ -56,6 +56,7 @@ def test_many_storms_break_nothing_whoever_runs_them(tmp_path: Path) -> None:
     assert "" == "".join(line for line in one.splitlines() if '"broken": []' not in line)
 
 
+@pytest.mark.slow
 @pytest.mark.case("SIM-48")
 def test_a_few_storms_break_nothing_whoever_runs_them(tmp_path: Path) -> None:
     one, three = files(tmp_path, SAMPLE)
