@@ -3,7 +3,10 @@
 Machines are ordered by what they pay too much per cost of moving their pods. A part of that order is
 removed in a what-if question: pods go to free room of machines that stay, and the others are packed
 by price, whatever the setting for new pods. A quarter, half, three quarters and all of the machines
-that budgets and the limit of moves allow are tried, and what saves the most is proposed.
+that budgets and the limit of moves allow are tried, and what saves the most is proposed. An excess is
+measured against machines that are bought in parts, so those with the most may be unable to save
+anything: a pod may be alone on the smallest machine that holds it. Where no set passes the quick
+tests, the next machines of the order have their turn, or a tight budget would end at these for ever.
 """
 
 import math
@@ -39,6 +42,7 @@ from karpenter.state.pods import key_of
 
 MOST_AT_ONCE: Final = 100
 _PARTS: Final = (0.25, 0.5, 0.75, 1.0)
+_MOST_TURNS: Final = 8  # of machines further down in the order
 _MOST_RETRIES: Final = 5  # without the machines whose pods would be without a place
 
 
@@ -234,15 +238,27 @@ class _Search:
 
     def _collect(self, has_time: HasTime) -> None:
         for group in self._groups():
-            chosen = self._within_limits(group)
-            if not chosen:
-                continue
-            rebalancing = Rebalancing(self._consolidation, chosen, len(_PARTS))
-            for count in sorted({math.ceil(len(chosen) * part) for part in _PARTS}, reverse=True):
-                if not has_time():
-                    self.has_timed_out = True
+            left, passing = group, len(self._passing)
+            for _ in range(_MOST_TURNS):
+                chosen = self._within_limits(left)
+                if not chosen:
+                    break
+                self._try(chosen, has_time)
+                if self.has_timed_out:
                     return
-                self._consider(rebalancing.proposal_without_stranded(chosen[:count], has_time))
+                if len(self._passing) > passing:
+                    break
+                tried = {each.name for each in chosen}
+                left = [each for each in left if each.name not in tried]
+
+    def _try(self, chosen: Sequence[Candidate], has_time: HasTime) -> None:
+        """Judge parts of these machines, the largest first."""
+        rebalancing = Rebalancing(self._consolidation, chosen, len(_PARTS))
+        for count in sorted({math.ceil(len(chosen) * part) for part in _PARTS}, reverse=True):
+            if not has_time():
+                self.has_timed_out = True
+                return
+            self._consider(rebalancing.proposal_without_stranded(chosen[:count], has_time))
 
     def _consider(self, proposal: Proposal | Refusal) -> None:
         refusal = proposal if isinstance(proposal, Refusal) else quick_refusal(proposal)

@@ -126,6 +126,18 @@ def test_a_budget_of_one_node_leaves_too_few_machines() -> None:
     assert ([], True) == (going(found), found.is_constrained)
 
 
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_machines_with_more_excess_that_save_nothing_do_not_hold_up_others(allowed: int) -> None:
+    # a pod of 5 cpu pays for 8, and no smaller machine holds it
+    stuck = [running(f"stuck{n}", L, pods_of(1, f"s{n}-", cpu="5")) for n in range(allowed)]
+    big = running("big", X, pods_of(28, "p"))
+    tight = pool(requirements=ON_DEMAND_ONLY, budgets=[str(allowed)])
+
+    found = rebalanced(*stuck, big, pools=[tight])
+
+    assert ["big"] == going(found)
+
+
 @pytest.mark.case("OPT-37")
 def test_a_machine_with_a_protected_pod_is_in_no_set() -> None:
     protected = pods_of(1, "held", annotations={keys.DO_NOT_DISRUPT: "true"})
