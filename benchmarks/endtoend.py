@@ -18,12 +18,11 @@ Beside the figures stand those of Karpenter's own controller: with ``--beside`` 
 run on the same control plane (built from its published Go module), otherwise those it once had on such
 a machine with such a workload.
 
-With ``--rebalance`` all machines are on-demand, since spot replaces spot only behind a gate. When the
-cluster is at rest after the scale-in its price is taken, and the controller starts again with
-``REBALANCE=On``: what it saves then is what consolidation had left, of the same pods on the same control
-plane. The limit of moves is lifted and the cooldown is short, as the same moves would otherwise take
-many hours. Prices of the simulated provider are linear in cpu and memory, so the next larger types
-are dear, and claims may keep a single type.
+With ``--rebalance`` teams share the cluster (``endtoend_rebalance.py``), and all machines are on-demand,
+since spot replaces spot only behind a gate. When the cluster is at rest after the scale-in its price is
+taken, and the controller starts again with ``REBALANCE=On``: what it saves then is what consolidation had
+left, of the same pods on the same control plane. The limit of moves is lifted, the cooldown is a minute,
+as the same moves would otherwise take many hours, and claims may keep a single type.
 """
 
 import json
@@ -39,14 +38,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import peers
+from benchmarks import endtoend_rebalance, peers
+from benchmarks.endtoend_rebalance import Rebalanced, Team
 from benchmarks.endtoend_report import KNOWN, Figures, Run, Theirs
 from benchmarks.measuring import ROOT
 from benchmarks.options import options
 from benchmarks.peers import CONTROLLER, PeerController, built
 from benchmarks.sampling import Sampler, Usage, sampling
 
-from karpenter.cloud.kwok.catalogue import built_in
+from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.model import labels
 from karpenter.model.quantity import millis
 
@@ -79,6 +79,7 @@ CONSOLIDATE_AFTER: Final = 30.0
 # consolidateAfter, and the seconds without a change of nodes that count as rest, before and after
 # pods are deleted: a pass, its validation and the next pass take half a minute
 PAUSES: Final = (CONSOLIDATE_AFTER, 90.0, 120.0)
+REBALANCE_PAUSES: Final = (15.0, 30.0, 75.0)
 SMOKE_PAUSES: Final = (5.0, 2.0, 5.0)
 PATIENCE: Final = 900.0
 
@@ -107,31 +108,6 @@ class Load:
         return sorted(SHAPES, key=lambda name: name != self.first)
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalanced:
-    """A cluster at rest after a scale-in, without rebalancing and with it."""
-
-    pods: int
-    hourly_without: float  # dollars
-    hourly: float
-    nodes_without: int
-    nodes: int
-    commands: int
-    moved: int  # pods
-    seconds: float  # until the last change of a node
-
-    @property
-    def text(self) -> str:
-        """The figures as a sentence for each side."""
-        saved = 1 - self.hourly / self.hourly_without if self.hourly_without else 0.0
-        return (
-            f"{self.pods:,} pods at rest after the scale-in\n"
-            f"without rebalancing: ${self.hourly_without:.4f} per hour, {self.nodes_without} nodes\n"
-            f"with rebalancing:    ${self.hourly:.4f} per hour, {self.nodes} nodes: {saved:.1%} less,"
-            f" {self.moved} pods moved by {self.commands} commands in {self.seconds:.0f} s"
-        )
-
-
 def main() -> int:
     parser = options("Measure a real cluster from nothing and back.", smoke="few pods")
     parser.add_argument(
@@ -149,13 +125,14 @@ def main() -> int:
         print(f"SKIPPED: nothing was measured end to end; {problem}", file=sys.stderr)
         return 0
     pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
+    if arguments.rebalance:
+        rebalance_pauses = SMOKE_PAUSES if arguments.smoke else REBALANCE_PAUSES
+        rebalanced = _rebalanced(endtoend_rebalance.teams(pods), rebalance_pauses)
+        print(json.dumps(asdict(rebalanced), indent=2) if arguments.json else rebalanced.text)
+        is_met = rebalanced.is_at_rest and rebalanced.hourly < rebalanced.hourly_without
+        return 0 if is_met or arguments.smoke else 1
     load = Load(pods, arguments.first)
     pauses = SMOKE_PAUSES if arguments.smoke else PAUSES
-    if arguments.rebalance:
-        rebalanced = _rebalanced(load, pauses)
-        print(json.dumps(asdict(rebalanced), indent=2) if arguments.json else rebalanced.text)
-        is_met = rebalanced.hourly < rebalanced.hourly_without
-        return 0 if is_met or arguments.smoke else 1
     theirs = KNOWN if pods == PODS else None
     if arguments.beside:
         built(CONTROLLER)
@@ -257,42 +234,85 @@ def _scaled_back(
     )
 
 
-def _rebalanced(load: Load, pauses: tuple[float, float, float]) -> Rebalanced:
-    with _cluster(pauses[0], (*REQUIREMENTS, ON_DEMAND)) as cluster:
-        with _ours(cluster) as process:
-            _, back = _measured(cluster, process, load, *pauses[1:])
-        without, nodes = _hourly(cluster), len(cluster.items("nodes"))
-        print(f"at rest without it: ${without:.4f} per hour, {nodes} nodes", file=sys.stderr)
-        account = cluster.account()
-        with controller(cluster, account, LOG_LEVEL="debug", **REBALANCING) as process:
+def _rebalanced(wanted: Sequence[Team], pauses: tuple[float, float, float]) -> Rebalanced:
+    requirements = (*REQUIREMENTS[:2], ON_DEMAND, *endtoend_rebalance.REQUIREMENTS)
+    with _cluster(pauses[0], requirements) as cluster:
+        file = cluster.plane.folder / "instance-types.json"
+        file.write_text(endtoend_rebalance.instance_types_file(), encoding="utf-8")
+        settings = {"LOG_LEVEL": "debug", INSTANCE_TYPES_FILE_PATH: str(file)}
+        account, before = cluster.account(), sum(team.replicas for team in wanted)
+        with controller(cluster, account, **settings) as process:
+            process.until_leading()
+            _teams_arrive(cluster, wanted)
+            _rest(cluster, pauses[1])
+            at_first = _bill(cluster)
+            _note(f"before the scale-in: ${at_first[0]:.4f} per hour, {at_first[1]} nodes")
+            began = time.time()
+            pods = _teams_shrink(cluster, wanted)
+            rest = _rest(cluster, pauses[2])
+            until(lambda: _ready(cluster) == pods, "all pods run again", seconds=PATIENCE)
+            process.stop()
+        without, seconds = _bill(cluster), max(0.0, rest.changed - began)
+        _note(
+            f"at rest without it after {seconds:.0f} s: ${without[0]:.4f} per hour, {without[1]} nodes"
+        )
+        with controller(cluster, account, **settings, **REBALANCING) as process:
             process.until_leading()
             began = time.time()
             watch = _rest(cluster, pauses[2], REBALANCING_SECONDS)
-            until(lambda: _ready(cluster) == back.pods, "all pods run again", seconds=PATIENCE)
-            lines = [each for each in process.lines(_BEGUN) if each["method"] == "rebalance"]
+            ended = time.time()
+            until(lambda: _ready(cluster) == pods, "all pods run again", seconds=PATIENCE)
+            lines = process.lines(_BEGUN)
             process.stop()
+        rebalances = [line for line in lines if line["method"] == "rebalance"]
+        hourly, nodes = _bill(cluster)
         return Rebalanced(
-            pods=back.pods,
-            hourly_without=without,
-            hourly=_hourly(cluster),
-            nodes_without=nodes,
-            nodes=len(cluster.items("nodes")),
-            commands=len(lines),
-            moved=sum(each["pod-count"] for each in lines),
+            pods_before=before,
+            pods=pods,
+            hourly_before=at_first[0],
+            hourly_without=without[0],
+            hourly=hourly,
+            nodes_before=at_first[1],
+            nodes_without=without[1],
+            nodes=nodes,
+            seconds_without=seconds,
             seconds=max(0.0, watch.changed - began),
+            moved=sum(each["pod-count"] for each in rebalances),
+            commands=len(rebalances),
+            other_commands=len(lines) - len(rebalances),
+            is_at_rest=ended - watch.changed > pauses[2],
         )
 
 
-def _hourly(cluster: RealCluster) -> float:
-    """What all nodes cost an hour, at the prices of the simulated provider."""
-    prices = {
-        (kind.name, way.zone, way.capacity_type): way.price
-        for kind in built_in()
-        for way in kind.offerings
-    }
-    held = (node["metadata"]["labels"] for node in cluster.items("nodes"))
-    keys = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
-    return sum(prices[each[keys[0]], each[keys[1]], each[keys[2]]] for each in held)
+def _teams_arrive(cluster: RealCluster, wanted: Sequence[Team]) -> None:
+    for team in wanted:
+        made = deployment(team.name, team.replicas, team.cpu, team.memory)
+        made["spec"]["template"]["spec"]["nodeSelector"] = {endtoend_rebalance.TEAM: team.name}
+        cluster("apply", "-f", "-", given=json.dumps(made))
+    pods = sum(team.replicas for team in wanted)
+    until(lambda: _ready(cluster) == pods, f"{pods} pods run", seconds=PATIENCE)
+
+
+def _teams_shrink(cluster: RealCluster, wanted: Sequence[Team]) -> int:
+    """Let the same share of each team's pods go, and say how many stay."""
+    arrived = gone = 0
+    for team in wanted:
+        arrived += team.replicas
+        going = round(arrived * LEAVING) - gone
+        gone += going
+        cluster("scale", "deployment", team.name, f"--replicas={team.replicas - going}")
+    return arrived - gone
+
+
+def _bill(cluster: RealCluster) -> tuple[float, int]:
+    """What all nodes cost an hour, and how many there are."""
+    prices, nodes = endtoend_rebalance.prices(), cluster.items("nodes")
+    kinds = (node["metadata"]["labels"][labels.INSTANCE_TYPE] for node in nodes)
+    return sum(prices[kind] for kind in kinds), len(nodes)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _figures(
