@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.endtoend_rebalance import instance_types_file, prices, teams
+
+from karpenter.cloud.kwok.catalogue import load
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "benchmarks"
@@ -106,6 +109,19 @@ def test_every_benchmark_has_its_figures_in_the_table() -> None:
     rows = set(re.findall(r"^\| (\w+)(?:, \w+)? \|", table, re.MULTILINE))
     assert {"compare", "decode", "endtoend", "solver"} <= set(ALL)
     assert set(ALL) <= rows
+
+
+def test_the_simulated_provider_sells_the_machines_of_the_rebalance_at_their_prices() -> None:
+    sold = load(instance_types_file().encode(), "instance-types.json")
+
+    assert {kind.name: {prices()[kind.name]} for kind in sold} == {
+        kind.name: {way.price for way in kind.offerings} for kind in sold
+    }
+
+
+@pytest.mark.parametrize("pods", [2, 20, 1000, 1013])
+def test_the_teams_of_the_rebalance_have_as_many_pods_as_asked_for(pods: int) -> None:
+    assert pods == sum(team.replicas for team in teams(pods))
 
 
 @pytest.mark.slow
