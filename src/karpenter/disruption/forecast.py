@@ -8,7 +8,7 @@ pods would be placed on stay, as if provisioning had nominated them.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypedDict
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
@@ -20,13 +20,7 @@ from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption.claim_conditions import drift_reason, patience
 from karpenter.disruption.commands import REBALANCE, Command
-from karpenter.disruption.context import (
-    DisruptionContext,
-    DisruptionSettings,
-    Memory,
-    Timer,
-    no_hurry,
-)
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings, Memory, Timer
 from karpenter.disruption.methods.forced import forced_commands
 from karpenter.disruption.projected_state import ProjectedState
 from karpenter.model.conditions import CONSOLIDATABLE, DRIFTED, LAUNCHED, TRUE
@@ -110,18 +104,14 @@ class DisruptionForecast:
         settings: DisruptionSettings,
         *,
         now: datetime,
-        policies: RepairPolicies | None = None,
         legacy_policies: Sequence[RepairPolicy] = (),
-        memory: Memory | None = None,
-        timer: Timer = no_hurry,
+        **options: Unpack[ForecastOptions],
     ) -> None:
         """Begin with forced commands; the arguments are those of ``plan_disruption``."""
         self._facts = facts
         self._settings = settings
         self._now = now
-        self._policies = policies
-        self._memory = memory
-        self._timer = timer
+        self._options = options
         self._compiler = Compiler()
         self._until = later(now, settings.nomination)
         self._after = ProjectedState(
@@ -140,9 +130,9 @@ class DisruptionForecast:
     def begin(self, command: Command) -> None:
         """Begin a command; while a rebalance is carried out, no other one is begun."""
         if command.method == REBALANCE:
-            known = self._memory or Memory()
+            known = self._options.get("memory") or Memory()
             busy = replace(known.rebalance, is_busy=True)
-            self._memory = replace(known, rebalance=busy)
+            self._options["memory"] = replace(known, rebalance=busy)
         self._after.begin(command, until=self._until)
 
     def context(self) -> DisruptionContext:
@@ -154,8 +144,6 @@ class DisruptionForecast:
             self._settings,
             now=self._now,
             in_progress=self._after.in_progress,
-            memory=self._memory,
-            policies=self._policies,
             compiler=self._compiler,
-            timer=self._timer,
+            **self._options,
         )
