@@ -52,33 +52,15 @@ class LimitedClient(Client):
         await self._limiter.take()
         return await super().update_status(obj)
 
-    async def patch(
-        self,
-        patch_type: str,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        patch: Any,
-        **options: Any,
-    ) -> JsonObject:
+    async def patch(self, *what: Any, **options: Any) -> JsonObject:
         """Change an object in part."""
         await self._limiter.take()
-        return await super().patch(
-            patch_type, api_version, resource, namespace, name, patch, **options
-        )
+        return await super().patch(*what, **options)
 
-    async def delete(
-        self,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        **options: Any,
-    ) -> JsonObject:
+    async def delete(self, *what: Any, **options: Any) -> JsonObject:
         """Delete an object."""
         await self._limiter.take()
-        return await super().delete(api_version, resource, namespace, name, **options)
+        return await super().delete(*what, **options)
 
     async def evict(self, namespace: str, name: str, *, grace_period: int | None = None) -> None:
         """Evict a pod."""
