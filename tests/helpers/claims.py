@@ -1,7 +1,7 @@
 """NodeClaims and Nodes for tests of their lifecycle, and a bench with the lifecycle controller."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +13,11 @@ from karpenter.api.pods import Pod
 from karpenter.cloud.provider import Instance
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.settings import Settings
+from karpenter.simulate.engine.traffic import PassingTransport
 
 JsonObject = dict[str, Any]
 
@@ -142,23 +143,23 @@ class Undertaker:
         return None
 
 
-class LossyTransport:
+class LossyTransport(PassingTransport):
     """A transport that records writes, and drops those a test selects."""
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.writes: list[tuple[str, str]] = []
         self.losing: Callable[[Request], int] = lambda request: 0  # a status: dropped
         self.answered: Callable[[], None] = lambda: None  # called once a write was carried out
 
     async def send(self, request: Request) -> Response:
         if not request.is_write:
-            return await self._inner.send(request)
+            return await super().send(request)
         self.writes.append((request.method, request.path))
         status = self.losing(request)
         if status:
             return Response(status, b'{"kind":"Status","message":"lost"}', {})
-        answer = await self._inner.send(request)
+        answer = await super().send(request)
         self.answered()
         return answer
 
@@ -166,12 +167,6 @@ class LossyTransport:
         """Drop no more writes."""
         self.losing = lambda request: 0
         self.answered = lambda: None
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class Lifecycle:

@@ -11,21 +11,21 @@ are moved than may be. In the end nothing is leaked, and no further command star
 import math
 import random
 import sys
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from helpers.priced_catalogues import ZONES, dear_when_large
-from helpers.storms import replay
+from helpers.storms import allowed_by_budget, holds, is_tainted, one_unavailable, replay
 from karpenter.clock import Clock
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider
 from karpenter.kube.client import Client
-from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.kube.transport import Request, Transport
 from karpenter.settings import MinTypes, Percentage, Settings
+from karpenter.simulate.engine.traffic import SeenTransport
 from karpenter.simulate.faults import Faults, FaultyTransport, SequentialDice
 from karpenter.simulate.invariants import made_nodes, problems
 
@@ -34,7 +34,6 @@ REST_SECONDS: Final = 1500.0
 STEADY: Final = 6  # replicas of the workload with a budget; they stay the same
 SHARE: Final = 60.0  # percent of all pods that may be moved in an hour
 COOLDOWN: Final = timedelta(minutes=5)
-DISRUPTED: Final = "karpenter.sh/disrupted"
 ON_DEMAND: Final = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
 
@@ -49,7 +48,7 @@ class Watch:
     moved: float = 0.0
 
     def wrap(self, transport: Transport) -> Transport:
-        return _Watched(transport, self)
+        return SeenTransport(transport, self.wrote)
 
     def wrote(self, request: Request) -> None:
         """Look at a write that has just been carried out."""
@@ -68,7 +67,7 @@ class Watch:
             healthy = sum(
                 pod["metadata"].get("labels", {}).get("app") == "steady"
                 and "deletionTimestamp" not in pod["metadata"]
-                and _holds(pod, "Ready")
+                and holds(pod, "Ready")
                 for pod in run.pods
             )
             if healthy < STEADY - 1:
@@ -83,36 +82,18 @@ class Watch:
             for node in made_nodes(run)
             if node["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
             and node["spec"]["providerID"] in claims
-            and not _holds(claims[node["spec"]["providerID"]], "InstanceTerminating")
+            and not holds(claims[node["spec"]["providerID"]], "InstanceTerminating")
         ]
         going = [
             node
             for node in nodes
             if "deletionTimestamp" in claims[node["spec"]["providerID"]]["metadata"]
-            or any(taint["key"] == DISRUPTED for taint in node["spec"].get("taints", ()))
+            or is_tainted(node)
         ]
         (pool,) = run.objects("karpenter.sh", "nodepools")
-        allowed = _allowed(pool, len(nodes))
+        allowed = allowed_by_budget(pool, len(nodes))
         if len(going) > allowed:
             self.broken.append(f"{len(going)} of {len(nodes)} nodes go, and {allowed} may")
-
-
-class _Watched:
-    def __init__(self, inner: Transport, watch: Watch) -> None:
-        self._inner = inner
-        self._watch = watch
-
-    async def send(self, request: Request) -> Response:
-        answer = await self._inner.send(request)
-        if request.is_write and answer.status < 300:
-            self._watch.wrote(request)
-        return answer
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class Weather:
@@ -178,15 +159,9 @@ def objects(rng: random.Random) -> list[JsonObject]:
         "consolidateAfter": rng.choice(("0s", "15s")),
         "budgets": [{"nodes": rng.choice(("2", "50%", "100%"))}],
     }
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "steady", "namespace": "default"},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "steady"}}},
-    }
     return [
         kwok_pool("default", *rng.choice(([], [ON_DEMAND])), disruption=disruption),
-        budget,
+        one_unavailable("steady"),
         deployment("steady", STEADY, cpu=rng.choice(("300m", "1"))),
         deployment("web", rng.randrange(5, 30), cpu=rng.choice(("500m", "900m", "1700m"))),
         deployment("api", rng.randrange(5, 25), cpu=rng.choice(("250m", "1")), memory="1Gi"),
@@ -232,7 +207,7 @@ async def lived(seed: int) -> tuple[list[str], float]:
         # A plan that the scheduler does not follow is retried with back-off
         if len(late) > 1:
             watch.broken.append(f"it never comes to rest: {late}")
-        closed = [n["metadata"]["name"] for n in made_nodes(run) if _is_closed(n)]
+        closed = [n["metadata"]["name"] for n in made_nodes(run) if is_tainted(n)]
         watch.broken += [f"{name} is closed" for name in closed]
         return [*watch.broken, *problems(run)], watch.moved
 
@@ -248,21 +223,6 @@ def _commands(run: Autoscaler) -> list[tuple[str, int, int]]:
 def _moved(run: Autoscaler) -> float:
     (family,) = run.metrics.rebalance_pods_moved_total.collect()
     return sum(sample.value for sample in family.samples if sample.name.endswith("_total"))
-
-
-def _is_closed(node: JsonObject) -> bool:
-    return any(taint["key"] == DISRUPTED for taint in node["spec"].get("taints", ()))
-
-
-def _holds(obj: JsonObject, kind: str) -> bool:
-    held = obj.get("status", {}).get("conditions", ())
-    return any(each["type"] == kind and each["status"] == "True" for each in held)
-
-
-def _allowed(pool: JsonObject, total: int) -> int:
-    (budget,) = pool["spec"]["disruption"]["budgets"]
-    text = str(budget["nodes"])
-    return math.ceil(int(text[:-1]) * total / 100) if text.endswith("%") else int(text)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ creation. Then the faults stop, and the pool must converge to its last spec.
 import random
 import sys
 from bisect import bisect_right
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
@@ -25,9 +23,10 @@ from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.kube.client import Client
-from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.kube.transport import Request, Response, Transport
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.settings import Settings
+from karpenter.simulate.engine.traffic import PassingTransport
 from karpenter.simulate.faults import Faults, FaultyTransport, SequentialDice
 from karpenter.simulate.invariants import problems
 from karpenter.state.cluster import snapshot_of
@@ -50,27 +49,19 @@ TYPE: Final = {
 UNLIMITED: Final = 10**9
 
 
-class LateAnswers:
+class LateAnswers(PassingTransport):
     """A transport whose answers to writes arrive after the watch events of the writes."""
 
     def __init__(self, inner: Transport, fault_plan: "FaultPlan", clock: Clock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._fault_plan = fault_plan
         self._clock = clock
 
     async def send(self, request: Request) -> Response:
-        answer = await self._inner.send(request)
+        answer = await super().send(request)
         if request.is_write and self._fault_plan.late_seconds:
             await self._clock.sleep(self._fault_plan.late_seconds)
         return answer
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        async with self._inner.stream(request) as stream:
-            yield stream
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class DesiredNumber:

@@ -6,16 +6,15 @@ the loop does exactly what the planner, asked by itself about the same cluster, 
 end the invariants hold, and no further command starts.
 """
 
-import math
 import random
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.storms import allowed_by_budget, holds, is_tainted, one_unavailable
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.executor import Executor
 from karpenter.controllers.disruption.loop import DisruptionLoop
@@ -23,7 +22,8 @@ from karpenter.controllers.disruption.planner import DisruptionPass, DisruptionP
 from karpenter.disruption.commands import MULTI, SINGLE, Command
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.plan import Search, next_commands
-from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.kube.transport import Request, Transport
+from karpenter.simulate.engine.traffic import SeenTransport
 from karpenter.simulate.invariants import made_nodes, problems
 from karpenter.state.snapshot import Snapshot
 
@@ -33,7 +33,6 @@ STORM_SECONDS = 900.0
 REST_SECONDS = 900.0
 STEADY, PROTECTED = 4, 1  # constant replicas
 V1 = "karpenter.sh/v1"
-DISRUPTED = "karpenter.sh/disrupted"
 SIZES = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2", "4", "8"]}
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
@@ -49,7 +48,7 @@ class Watch:
         self._expected: tuple[Snapshot, list[object]] | None = None
 
     def wrap(self, transport: Transport) -> Transport:
-        return _Watched(transport, self)
+        return SeenTransport(transport, self.wrote)
 
     def wrote(self, request: Request) -> None:
         """Take note of a write that has just been carried out."""
@@ -116,27 +115,9 @@ class Watch:
             name = pool["metadata"]["name"]
             nodes = [n for n in made_nodes(run) if _counts(n, claims) and _pool_of(n) == name]
             going = [n for n in nodes if _is_going(n, claims[n["spec"]["providerID"]])]
-            allowed = _allowed(pool, len(nodes))
-            if len(going) > allowed and any(map(_is_tainted, going)):
+            allowed = allowed_by_budget(pool, len(nodes))
+            if len(going) > allowed and any(map(is_tainted, going)):
                 self.broken.append(f"pool {name}: {len(going)} of {len(nodes)}, allowed {allowed}")
-
-
-class _Watched:
-    def __init__(self, inner: Transport, watch: Watch) -> None:
-        self._inner = inner
-        self._watch = watch
-
-    async def send(self, request: Request) -> Response:
-        answer = await self._inner.send(request)
-        if request.is_write and answer.status < 300:
-            self._watch.wrote(request)
-        return answer
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def _outline(command: Command) -> object:
@@ -147,30 +128,15 @@ def _outline(command: Command) -> object:
 def _counts(node: JsonObject, claims: dict[str, JsonObject]) -> bool:
     claim = claims.get(node["spec"]["providerID"])
     is_up = node["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
-    return claim is not None and is_up and not _holds(claim, "InstanceTerminating")
+    return claim is not None and is_up and not holds(claim, "InstanceTerminating")
 
 
 def _is_going(node: JsonObject, claim: JsonObject) -> bool:
-    return "deletionTimestamp" in claim["metadata"] or _is_tainted(node)
-
-
-def _is_tainted(node: JsonObject) -> bool:
-    return any(taint["key"] == DISRUPTED for taint in node["spec"].get("taints", ()))
-
-
-def _holds(obj: JsonObject, kind: str) -> bool:
-    held = obj.get("status", {}).get("conditions", ())
-    return any(c["type"] == kind and c["status"] == "True" for c in held)
+    return "deletionTimestamp" in claim["metadata"] or is_tainted(node)
 
 
 def _pool_of(node: JsonObject) -> str:
     return str(node["metadata"]["labels"].get("karpenter.sh/nodepool", ""))
-
-
-def _allowed(pool: JsonObject, total: int) -> int:
-    (budget,) = pool["spec"]["disruption"]["budgets"]
-    text = str(budget["nodes"])
-    return math.ceil(int(text[:-1]) * total / 100) if text.endswith("%") else int(text)
 
 
 def _pool(name: str, rng: random.Random) -> JsonObject:
@@ -189,15 +155,9 @@ def _workloads(rng: random.Random) -> list[JsonObject]:
     protected = deployment("protected", PROTECTED, cpu="300m")
     template = protected["spec"]["template"]
     template["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
-    steady_budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "steady", "namespace": "default"},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "steady"}}},
-    }
     return [
         protected,
-        steady_budget,
+        one_unavailable("steady"),
         deployment("steady", STEADY, cpu=rng.choice(("200m", "700m"))),
         deployment("web", rng.randrange(12), cpu=rng.choice(("250m", "1", "1700m"))),
         deployment("api", rng.randrange(8), cpu=rng.choice(("100m", "900m"))),
@@ -221,7 +181,7 @@ def _pods(run: Autoscaler, app: str) -> list[JsonObject]:
 
 def _healthy(run: Autoscaler, app: str) -> int:
     return sum(
-        _holds(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
+        holds(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
         for pod in _pods(run, app)
     )
 
@@ -253,7 +213,7 @@ async def lived(seed: int, watch: Watch) -> list[str]:
             wrong.append(f"it never comes to rest: {list(map(_outline, watch.begun[at_rest:]))}")
         if kept != sorted(pod["metadata"]["uid"] for pod in _pods(run, "protected")):
             wrong.append("a protected pod had to leave")
-        wrong += [f"{n['metadata']['name']} is closed" for n in made_nodes(run) if _is_tainted(n)]
+        wrong += [f"{n['metadata']['name']} is closed" for n in made_nodes(run) if is_tainted(n)]
         return wrong
 
 

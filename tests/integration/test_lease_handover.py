@@ -9,7 +9,6 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +27,11 @@ from karpenter.decision_log.record import Draft, Kind, Outcome
 from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.kube.lease import Election
-from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.kube.transport import Request, Response, Transport
 from karpenter.notifications.notifier import Notifier
 from karpenter.operator.run import shut_down
 from karpenter.runtime import Runnable
+from karpenter.simulate.engine.traffic import PassingTransport
 from karpenter.simulate.invariants import made_nodes, problems
 from karpenter_sandbox.kubelet.faults import Timing
 from karpenter_sandbox.server.transport import MemoryTransport
@@ -56,27 +56,21 @@ class Write:
         return self.path.endswith("/leases/lease") and b'"holderIdentity":""' in self.body
 
 
-class NotingTransport:
+class NotingTransport(PassingTransport):
     """Passes requests on, and notes all writes but events, which carry no decision."""
 
     def __init__(self, inner: Transport, by: str, clock: Clock, writes: list[Write]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._by = by
         self._clock = clock
         self._writes = writes
 
     async def send(self, request: Request) -> Response:
-        answer = await self._inner.send(request)
+        answer = await super().send(request)
         if request.is_write and not request.path.endswith("/events"):
             write = Write(self._clock.monotonic(), self._by, request.path, request.body)
             self._writes.append(write)
         return answer
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class HangingChannel:

@@ -1,7 +1,7 @@
 """The controllers' way to the API: requests may take time, and their writes are seen."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from karpenter.clock import Clock
 from karpenter.kube.transport import Request, Response, Stream, Transport
@@ -9,43 +9,52 @@ from karpenter.kube.transport import Request, Response, Stream, Transport
 _FIRST_REFUSAL = 300
 
 
-class SeenTransport:
-    """Tells of writes that were carried out."""
+class PassingTransport:
+    """Passes everything on as it is; what others change of that they override."""
 
-    def __init__(self, inner: Transport, wrote: Callable[[Request], None]) -> None:
+    def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self._wrote = wrote
 
     async def send(self, request: Request) -> Response:
         """Pass a request on."""
-        answer = await self._inner.send(request)
-        if request.is_write and answer.status < _FIRST_REFUSAL:
-            self._wrote(request)
-        return answer
+        return await self._inner.send(request)
 
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """Pass a watch on."""
-        async with self._inner.stream(request) as stream:
-            yield stream
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         """Close what is behind."""
         await self._inner.close()
 
 
-class SlowTransport:
+class SeenTransport(PassingTransport):
+    """Tells of writes that were carried out."""
+
+    def __init__(self, inner: Transport, wrote: Callable[[Request], None]) -> None:
+        super().__init__(inner)
+        self._wrote = wrote
+
+    async def send(self, request: Request) -> Response:
+        """Pass a request on."""
+        answer = await super().send(request)
+        if request.is_write and answer.status < _FIRST_REFUSAL:
+            self._wrote(request)
+        return answer
+
+
+class SlowTransport(PassingTransport):
     """Answers late."""
 
     def __init__(self, inner: Transport, clock: Clock, seconds: float) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._clock = clock
         self._seconds = seconds
 
     async def send(self, request: Request) -> Response:
         """Pass a request on, half of the time before it arrives and half after."""
         await self._clock.sleep(self._seconds / 2)
-        answer = await self._inner.send(request)
+        answer = await super().send(request)
         await self._clock.sleep(self._seconds / 2)
         return answer
 
@@ -53,9 +62,5 @@ class SlowTransport:
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """Pass a watch on."""
         await self._clock.sleep(self._seconds)
-        async with self._inner.stream(request) as stream:
+        async with super().stream(request) as stream:
             yield stream
-
-    async def close(self) -> None:
-        """Close what is behind."""
-        await self._inner.close()
