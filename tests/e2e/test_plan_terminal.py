@@ -10,18 +10,11 @@ from typing import Final
 
 import pytest
 
+from helpers.cluster_texts import POOL_TEXT
 from helpers.terminal import Terminal
 
 SIZES: Final = [pytest.param(80, 24, id="80x24"), pytest.param(120, 40, id="120x40")]
-MANIFESTS: Final = """\
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
-      requirements: []
+POD: Final = """\
 ---
 apiVersion: v1
 kind: Pod
@@ -30,6 +23,7 @@ spec:
   containers:
   - {name: main, image: pause, resources: {requests: {cpu: "5"}}}
 """
+MANIFESTS: Final = f"{POOL_TEXT}      requirements: []\n{POD}"
 BROKEN: Final = MANIFESTS.replace("requirements: []", "requirements: 7")
 # The program with a planner that blocks until a test writes into the pipe
 HELD_PLANNER: Final = """

@@ -9,6 +9,16 @@ import jsonschema_rs
 from helpers.commands import run
 from karpenter.report.provisioning import plan_schema
 
+# A pool of simulated machines as text; its requirements, indented by six, are the test's to add
+POOL_TEXT = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+"""
 SCHEMA = jsonschema_rs.Draft202012Validator(json.loads(plan_schema()))
 
 

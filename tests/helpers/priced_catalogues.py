@@ -1,8 +1,9 @@
-"""A small catalogue for the simulated provider in which large machines are dear."""
+"""A small catalogue in which large machines are dear, for the planners and the simulated provider."""
 
 import json
 from typing import Any, Final
 
+from helpers.builders import priced_type
 from karpenter.cloud.kwok.catalogue import load
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
@@ -17,6 +18,9 @@ SIZES: Final = {
     "l": (8, 16, 0.36),
     "x": (32, 64, 2.00),
 }
+# As planners see them: sold on-demand in one zone
+TYPES: Final = tuple(priced_type(name, cpus, price) for name, (cpus, _, price) in SIZES.items())
+S, M, L, X = TYPES
 PRICES: Final = {name: price for name, (_, _, price) in SIZES.items()}
 
 

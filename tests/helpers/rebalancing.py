@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypedDict, Unpack
 
-from helpers.builders import priced_type
 from helpers.builders.workloads import PodOptions
 from helpers.disruption import DisruptionInputs, context_of, found_by
 from helpers.disruption_objects import OD_POOL, Standing, machine, pod_on
+from helpers.priced_catalogues import TYPES
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.commands import Finding
@@ -20,13 +20,6 @@ from karpenter.disruption.rebalance.settings import RebalanceMode, RebalanceSett
 from karpenter.scheduling.problem import CostOptions, Options
 from karpenter.state.nodes import StateNode
 
-S, M, L, X = (
-    priced_type("s", 2, 0.10),
-    priced_type("m", 4, 0.19),
-    priced_type("l", 8, 0.36),
-    priced_type("x", 32, 2.00),
-)
-SIZES: Final = (S, M, L, X)
 COST: Final = CostOptions(node_cost=0.0, min_types=1, min_spot_types=1)
 REBALANCING: Final = DisruptionSettings(
     rebalance=RebalanceSettings(mode=RebalanceMode.ON, moves=1.0)
@@ -65,7 +58,7 @@ def running(
     name: str,
     kind: InstanceType,
     pods: Sequence[Pod],
-    among: Sequence[InstanceType] = SIZES,
+    among: Sequence[InstanceType] = TYPES,
     **options: Unpack[Standing],
 ) -> StateNode:
     """A settled machine of a type, which is one ``among`` others, with these pods."""
@@ -75,7 +68,7 @@ def running(
 
 def completed(world: World) -> DisruptionInputs:
     """The cluster with what the cases assume unless they say otherwise."""
-    world.setdefault("types", SIZES)
+    world.setdefault("types", TYPES)
     world.setdefault("pools", [OD_POOL])
     world.setdefault("settings", REBALANCING)
     world.setdefault("options", Options(cost=world.pop("cost", COST)))

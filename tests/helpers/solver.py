@@ -26,12 +26,24 @@ from karpenter.model import labels as keys
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.inputs.daemons import daemons_of
 from karpenter.scheduling.plan import Launch, Plan, PlannedClaim, Why
-from karpenter.scheduling.problem import BoundVolumes, Options, PodVolumes, PoolCatalogue, Problem
+from karpenter.scheduling.problem import (
+    BoundVolumes,
+    CostOptions,
+    Options,
+    PackingMode,
+    PodVolumes,
+    PoolCatalogue,
+    Problem,
+)
 from karpenter.scheduling.solve import solve
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
 FIXTURE_F: Final = fixture_types()
+# Packing by price without what the settings add to or demand of a plan by default
+CHEAPEST: Final = CostOptions(
+    packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1
+)
 TYPES_OF_F: Final = {t.name for t in FIXTURE_F}
 
 

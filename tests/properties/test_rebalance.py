@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from helpers.builders import FACTS_F, NOW, owner
 from helpers.disruption import catalogue_of, snapshot
-from helpers.rebalancing import SIZES, completed, pods_of, rebalance, running
+from helpers.priced_catalogues import TYPES
+from helpers.rebalancing import completed, pods_of, rebalance, running
 from karpenter.api.meta import Condition
 from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.context import DisruptionContext, DisruptionSettings
@@ -45,7 +46,7 @@ class Machine(NamedTuple):
 MACHINES: Final = st.lists(
     st.builds(
         Machine,
-        st.integers(0, len(SIZES) - 1),
+        st.integers(0, len(TYPES) - 1),
         st.sampled_from((500, 1000, 2000)),
         st.integers(1, 12),
         st.integers(0, 3),
@@ -59,7 +60,7 @@ def made(wanted: list[Machine]) -> list[StateNode]:
     """Machines with as many of the pods as fit."""
     found = []
     for number, each in enumerate(wanted):
-        kind = SIZES[each.size]
+        kind = TYPES[each.size]
         count = min(each.pods, kind.allocatable.cpu // each.cpu)
         workload = owner("ReplicaSet", f"app-{each.workload}")
         pods = pods_of(count, f"p{number}-", cpu=f"{each.cpu}m", owners=[workload])

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.random_clusters import Question, Recipe, recipes
-from helpers.solver import written
+from helpers.solver import CHEAPEST, written
 from karpenter.api.karpenter import NodePool
 from karpenter.checker.check import check_plan
 from karpenter.model import labels
-from karpenter.scheduling.problem import CostOptions, PackingMode
+from karpenter.scheduling.problem import PackingMode
 from karpenter.scheduling.solve import solve
 from karpenter.scheduling.spot.annotations import ON_DEMAND_BASE, SPOT_PERCENTAGE
 
@@ -32,7 +32,7 @@ def asking(question: Question, mode: PackingMode, ratio: dict[str, str]) -> Ques
         metadata = msgspec.structs.replace(pool.metadata, annotations=ratio)
         return msgspec.structs.replace(pool, metadata=metadata)
 
-    cost = CostOptions(packing=mode, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1)
+    cost = replace(CHEAPEST, packing=mode)
     return replace(
         question,
         pools=tuple(map(rated, question.pools)),

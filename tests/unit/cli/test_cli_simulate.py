@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cluster_texts import POOL_TEXT
 from helpers.commands import run
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "scenarios"
-SMALL = """\
+SCENARIO = """\
 apiVersion: simulate.karpenter.sh/v1
 kind: Scenario
 metadata: {name: small}
@@ -21,17 +22,13 @@ until: 10m
 workloads:
 - {name: web, pod: {cpu: 500m, memory: 1Gi}, steps: [{at: 0s, replicas: 6}, {at: 5m, replicas: 2}]}
 ---
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+"""
+DETAILS = """\
       requirements:
       - {key: karpenter.kwok.sh/instance-cpu, operator: In, values: ["2", "4"]}
   disruption: {consolidateAfter: 30s}
 """
+SMALL = f"{SCENARIO}{POOL_TEXT}{DETAILS}"
 PAIR = """\
 compare:
 - {name: now}

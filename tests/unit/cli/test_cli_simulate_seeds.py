@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from helpers.cluster_texts import POOL_TEXT
 from helpers.commands import run
 from karpenter.simulate import storm
 from karpenter.simulate.storm import Judged
 from karpenter.simulate.world import Setup
 
-QUIET = """\
+SCENARIO = """\
 apiVersion: simulate.karpenter.sh/v1
 kind: Scenario
 metadata: {name: quiet}
@@ -18,15 +19,11 @@ until: 2m
 workloads:
 - {name: web, pod: {cpu: 500m}, steps: [{at: 0s, replicas: 2}]}
 ---
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+"""
+TWO_CPUS = """\
       requirements: [{key: karpenter.kwok.sh/instance-cpu, operator: In, values: ["2"]}]
 """
+QUIET = f"{SCENARIO}{POOL_TEXT}{TWO_CPUS}"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from helpers.cluster_texts import POOL_TEXT
 from helpers.commands import run
 from karpenter.manifests.reader import read
 from karpenter.simulate.scenario.reader import Loaded, Options, ScenarioError, is_scenario, load
@@ -24,17 +25,7 @@ until: 24h
 OUTSIDE = "is outside the folder of the scenario; --allow-outside lets it be read"
 TOO_MANY = "exist at once, and 100,000 are the most; --large allows more"
 WEB = "- {name: web, pod: {cpu: 500m}, steps: [{at: 0s, replicas: 3}]}\n"
-POOL = """\
----
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
-      requirements: []
-"""
+POOL = f"---\n{POOL_TEXT}      requirements: []\n"
 
 
 def loaded(text: str, folder: Path = Path(), **options: Any) -> Loaded:

@@ -8,11 +8,9 @@ import pytest
 from helpers.builders import priced_type
 from helpers.disruption import planned
 from helpers.disruption_objects import ON_DEMAND_ONLY, on_demand, pool
+from helpers.priced_catalogues import L, S, X
 from helpers.rebalancing import (
-    L,
-    S,
     World,
-    X,
     completed,
     look,
     pods_of,

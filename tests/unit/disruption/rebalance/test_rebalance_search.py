@@ -23,11 +23,9 @@ from helpers.disruption_objects import (
     pdb_of,
     pool,
 )
+from helpers.priced_catalogues import L, S, X
 from helpers.rebalancing import (
     COST,
-    L,
-    S,
-    X,
     completed,
     look,
     pods_of,

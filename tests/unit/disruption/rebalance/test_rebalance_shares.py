@@ -7,7 +7,8 @@ import pytest
 
 from helpers.builders import FACTS_F, NOW
 from helpers.disruption import catalogue_of, settings_of, snapshot
-from helpers.rebalancing import SIZES, L, X, completed, look, pods_of, running
+from helpers.priced_catalogues import TYPES, L, X
+from helpers.rebalancing import completed, look, pods_of, running
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.rebalance.shares import ClusterShares
 from karpenter.scheduling.compiled.compiler import Compiler
@@ -68,6 +69,6 @@ def test_shares_of_other_prices_are_forgotten() -> None:
     one, _ = passes([running("big", X, pods_of(10, "p"))], 1)
     assert ClusterShares(one, one.share_cache).machines
 
-    dearer = look(running("big", X, pods_of(10, "p")), types=SIZES[:3])
+    dearer = look(running("big", X, pods_of(10, "p")), types=TYPES[:3])
 
     assert one.share_cache.find(NOW, dearer.ground.catalogues) is None

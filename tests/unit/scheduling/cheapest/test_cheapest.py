@@ -28,7 +28,8 @@ from helpers.builders import (
     spread,
 )
 from helpers.builders.workloads import PodOptions
-from helpers.solver import Answer, Setting, question, solved
+from helpers.priced_catalogues import TYPES, M, S, X
+from helpers.solver import CHEAPEST, Answer, Setting, question, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
@@ -38,19 +39,6 @@ from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Wo
 from karpenter.scheduling.plan import Candidate, KeptFor, PackingOutcome, Purchase
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.solve import solve
-
-COST = CostOptions(
-    packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1
-)
-
-
-S, M, L, X = (
-    priced_type("s", 2, 0.10),
-    priced_type("m", 4, 0.19),
-    priced_type("l", 8, 0.36),
-    priced_type("x", 32, 2.00),
-)
-TYPES = (S, M, L, X)
 
 
 def also_sold(*ways: tuple[str, str, float]) -> list[InstanceType]:
@@ -69,14 +57,16 @@ def some(count: int, name: str = "pod", **options: Unpack[PodOptions]) -> list[P
     return pods(count, name, **options)
 
 
-def planned(wanted: Sequence[Pod], cost: CostOptions = COST, **setting: Unpack[Setting]) -> Answer:
+def planned(
+    wanted: Sequence[Pod], cost: CostOptions = CHEAPEST, **setting: Unpack[Setting]
+) -> Answer:
     setting.setdefault("types", TYPES)
     setting["options"] = replace(setting.get("options", Options()), cost=cost)
     return solved(wanted, **setting)
 
 
 def in_karpenters_order(wanted: Sequence[Pod], **setting: Unpack[Setting]) -> Answer:
-    return planned(wanted, replace(COST, packing=PackingMode.KARPENTER), **setting)
+    return planned(wanted, replace(CHEAPEST, packing=PackingMode.KARPENTER), **setting)
 
 
 def annotated(pool: NodePool, annotations: dict[str, str]) -> NodePool:
@@ -106,7 +96,7 @@ def test_several_smaller_nodes_where_they_cost_less() -> None:
 
 @pytest.mark.case("OPT-3")
 def test_what_a_node_costs_beside_its_price_counts() -> None:
-    assert ["x"] == planned(some(16), replace(COST, node_cost=2.0)).types
+    assert ["x"] == planned(some(16), replace(CHEAPEST, node_cost=2.0)).types
 
 
 @pytest.mark.case("OPT-4")
@@ -167,7 +157,7 @@ def test_min_values_ask_for_more_types_than_the_setting() -> None:
 
 @pytest.mark.case("OPT-10")
 def test_a_claim_keeps_as_many_types_as_are_asked_for() -> None:
-    answer = planned(some(8), replace(COST, min_types=2))
+    answer = planned(some(8), replace(CHEAPEST, min_types=2))
 
     assert (("l", "x"), 0.36) == (answer.only.instance_types, cost_of(answer))
 
@@ -176,7 +166,7 @@ def test_a_claim_keeps_as_many_types_as_are_asked_for() -> None:
 def test_a_large_pod_takes_what_there_is() -> None:
     wanted = [pod("large", cpu="30", memory="1Gi"), *some(8)]
 
-    answer = planned(wanted, replace(COST, min_types=2))
+    answer = planned(wanted, replace(CHEAPEST, min_types=2))
 
     assert ("x",) == answer.with_pod("large").instance_types
     others = [claim for claim in answer.claims if claim is not answer.with_pod("large")]
@@ -316,13 +306,13 @@ def test_an_absent_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.case("OPT-23")
 def test_without_a_budget_or_time() -> None:
-    free = packing_of(planned(some(16), replace(COST, budget=0.0)))
+    free = packing_of(planned(some(16), replace(CHEAPEST, budget=0.0)))
     assert [Candidate.KARPENTER, Candidate.APART, Candidate.GREEDY] == [
         entry.candidate for entry in free.alternatives
     ]
 
     cut = solve(
-        question(some(200), types=TYPES, options=Options(cost=COST)), has_time=lambda: False
+        question(some(200), types=TYPES, options=Options(cost=CHEAPEST)), has_time=lambda: False
     )
     assert cut.unevaluated
     assert cut.packing is not None
@@ -354,7 +344,7 @@ def test_spot_keeps_a_few_types_with_a_ceiling() -> None:
         for name, price in (("a", 0.10), ("b", 0.105), ("c", 0.30))
     ]
 
-    answer = planned(some(4), replace(COST, min_spot_types=2), types=types)
+    answer = planned(some(4), replace(CHEAPEST, min_spot_types=2), types=types)
 
     claim = answer.only
     assert ("a", "b") == claim.instance_types
@@ -403,7 +393,7 @@ def test_whole_pods_count_in_the_bound() -> None:
 def test_room_that_exists_costs_nothing(free: str, cost: float, packing: PackingMode) -> None:
     nodes = [managed_node("old", cpu=free, memory="64Gi")]
 
-    answer = planned(some(8), replace(COST, packing=packing), nodes=nodes)
+    answer = planned(some(8), replace(CHEAPEST, packing=packing), nodes=nodes)
 
     assert cost == cost_of(answer)
     assert 0 <= answer.plan.lower_bound <= cost + 1e-9
@@ -498,7 +488,7 @@ def purchases_of(answer: Answer) -> Sequence[Purchase]:
 @pytest.mark.case("OPT-28")
 @pytest.mark.parametrize("budget", [0.0, 1.0])
 def test_a_claim_records_the_prices_it_was_bought_at(budget: float) -> None:
-    first, second = purchases_of(planned(some(16), replace(COST, budget=budget)))
+    first, second = purchases_of(planned(some(16), replace(CHEAPEST, budget=budget)))
 
     assert first.leading is not None
     assert math.isclose(0.045e-3, first.leading.rates["cpu"])
@@ -512,7 +502,7 @@ def test_a_claim_records_the_prices_it_was_bought_at(budget: float) -> None:
 
 
 def test_the_fixed_cost_of_a_node_is_part_of_its_price() -> None:
-    (bought,) = purchases_of(planned(some(8), replace(COST, node_cost=0.04)))
+    (bought,) = purchases_of(planned(some(8), replace(CHEAPEST, node_cost=0.04)))
 
     assert math.isclose(0.40, bought.price)
 
@@ -524,7 +514,7 @@ def test_a_claim_records_why_it_keeps_each_type() -> None:
     pool = node_pool(requirements=[min_values(4, keys.INSTANCE_TYPE)])
 
     (bought,) = purchases_of(
-        planned(some(4), replace(COST, min_types=2), pools=[pool], types=types)
+        planned(some(4), replace(CHEAPEST, min_types=2), pools=[pool], types=types)
     )
 
     assert [
@@ -568,7 +558,7 @@ def test_claims_that_are_alike_are_topped_up_by_one_answer(
         return fill(*arguments)
 
     monkeypatch.setattr(topping_up, "fill", counted)
-    answer = planned([*tied, *some(60)], replace(COST, budget=0.0))
+    answer = planned([*tied, *some(60)], replace(CHEAPEST, budget=0.0))
 
     assert not answer.unplaced
     assert packing_of(answer).candidate is Candidate.GREEDY
@@ -581,7 +571,7 @@ def test_topping_up_ends_with_its_work_and_the_packing_goes_on(
     monkeypatch.setattr(candidates, "_TOP_UP_SECONDS", 0.0)
     tied = some(6, "tied", labels=APP_T, anti_affinity=[pod_term()])
 
-    answer = planned([*tied, *some(20)], replace(COST, budget=0.0))
+    answer = planned([*tied, *some(20)], replace(CHEAPEST, budget=0.0))
 
     greedy = {a.candidate: a for a in packing_of(answer).alternatives}[Candidate.GREEDY]
     assert "" == greedy.refused

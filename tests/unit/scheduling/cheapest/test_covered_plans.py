@@ -21,21 +21,13 @@ from helpers.builders import (
     reserved_instances,
     savings_plan,
 )
-from helpers.solver import Answer, Setting, launch_of, solved
+from helpers.priced_catalogues import L, M, S, X
+from helpers.solver import CHEAPEST, Answer, Setting, launch_of, solved
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.scheduling.commitments import Use
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 
-COST = CostOptions(
-    packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1
-)
-S, M, L, X = (
-    priced_type("s", 2, 0.10),
-    priced_type("m", 4, 0.19),
-    priced_type("l", 8, 0.36),
-    priced_type("x", 32, 2.00),
-)
 L_OR_SPOT = L.with_offerings((*L.offerings, offering("z1", keys.SPOT, 0.15)))
 TYPES = (S, M, L_OR_SPOT, X)
 PLAN = savings_plan("plan", "0.27", types=["l"], discount="25%")
@@ -46,7 +38,9 @@ def some(count: int, name: str = "pod") -> list[Pod]:
     return pods(count, name, cpu="1", memory="1Gi")
 
 
-def planned(wanted: Sequence[Pod], cost: CostOptions = COST, **setting: Unpack[Setting]) -> Answer:
+def planned(
+    wanted: Sequence[Pod], cost: CostOptions = CHEAPEST, **setting: Unpack[Setting]
+) -> Answer:
     setting.setdefault("types", TYPES)
     setting.setdefault("commitments", [PLAN])
     setting["options"] = replace(setting.get("options", Options()), cost=cost)
@@ -117,7 +111,7 @@ def test_two_pools_share_one_commitment() -> None:
 
 
 def test_a_covered_claim_lists_covered_offerings_alone() -> None:
-    answer = planned(some(8), replace(COST, min_types=3, price_slack=9.0))
+    answer = planned(some(8), replace(CHEAPEST, min_types=3, price_slack=9.0))
 
     assert ("l",) == answer.only.instance_types
     assert {keys.ON_DEMAND} == set(answer.only.requirements[keys.CAPACITY_TYPE].values)
@@ -156,7 +150,7 @@ def test_pods_with_rules_are_covered_too_but_keep_them() -> None:
 
 
 def test_karpenters_order_is_charged_what_it_launches() -> None:
-    order = replace(COST, packing=PackingMode.KARPENTER)
+    order = replace(CHEAPEST, packing=PackingMode.KARPENTER)
     wanted = [pod("one", cpu="7", node_selector={keys.CAPACITY_TYPE: keys.ON_DEMAND})]
 
     answer = planned(wanted, order)

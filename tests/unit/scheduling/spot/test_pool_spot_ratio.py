@@ -17,7 +17,7 @@ from helpers.builders import (
     pods,
     priced_type,
 )
-from helpers.solver import Answer, Setting, solved
+from helpers.solver import CHEAPEST, Answer, Setting, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
@@ -32,9 +32,6 @@ from karpenter.scheduling.spot.annotations import (
     pool_ratio,
 )
 
-CHEAPEST = CostOptions(
-    packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1
-)
 KARPENTER = replace(CHEAPEST, packing=PackingMode.KARPENTER)
 MODES = pytest.mark.parametrize("cost", [KARPENTER, CHEAPEST], ids=["karpenter", "cheapest"])
 
