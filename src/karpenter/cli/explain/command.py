@@ -1,18 +1,19 @@
 """``karpenter explain``: the reasons behind one object."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
 from karpenter.console import output
 from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_option
-from karpenter.console.screen import View, in_order
+from karpenter.console.screen import View, in_order, laid_out
 from karpenter.inquiry import completion, question
 from karpenter.inquiry.question import asking
 
 if TYPE_CHECKING:
+    from karpenter.report.pod_explanation import PodExplanation
     from karpenter.state.snapshot import Snapshot
 
 HELP = "Explain the plan for one object. Nothing is changed."
@@ -128,21 +129,14 @@ def pod(
     """Explain one pod."""
     name = _scoped(name, namespace)
     asked = ask()
-    key = _known_pod(name, asked.snapshot.pods, asked.namespace)
-
-    from karpenter.report.pod_explanation import explain_pod, explanation_document
-    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
-
-    captured = SolveCapture()
-    with output.progress("planning"):
-        outcome = asked.provisioning(captured)
-        explanation = explain_pod(key, asked.snapshot, outcome, captured)
+    (explanation,) = _explained([_known_pod(name, asked.snapshot.pods, asked.namespace)], asked)
     if form == "table":
         from karpenter.cli.explain.pod_view import explanation_parts
-        from karpenter.console.screen import laid_out
 
         output.write(laid_out(explanation_parts(explanation)))
     else:
+        from karpenter.report.pod_explanation import explanation_document
+
         output.write(output.render([explanation_document(explanation)], form))
 
 
@@ -160,25 +154,28 @@ def deployment(
     name = _scoped(name, namespace)
     asked = ask()
     keys = _pods_of(name, asked.snapshot, asked.namespace)
-
-    from karpenter.report.pod_explanation import explain_pod, explanation_document
-    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
-
-    captured = SolveCapture()
-    with output.progress("planning"):
-        outcome = asked.provisioning(captured)
-        explanations = [
-            explain_pod(key, asked.snapshot, outcome, captured) for key in keys[:_MOST_PODS]
-        ]
+    explanations = _explained(keys[:_MOST_PODS], asked)
     if form == "table":
         from karpenter.cli.explain.pod_view import explanations_parts
-        from karpenter.console.screen import laid_out
 
         output.write(
             laid_out(explanations_parts(explanations, omitted=len(keys) - len(explanations)))
         )
     else:
+        from karpenter.report.pod_explanation import explanation_document
+
         output.write(output.render([explanation_document(each) for each in explanations], form))
+
+
+def _explained(keys: Sequence[str], asked: question.Question) -> "list[PodExplanation]":
+    """Plan for the whole cluster once, and explain some of its pods."""
+    from karpenter.report.pod_explanation import explain_pod
+    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
+
+    captured = SolveCapture()
+    with output.progress("planning"):
+        outcome = asked.provisioning(captured)
+        return [explain_pod(key, asked.snapshot, outcome, captured) for key in keys]
 
 
 def _scoped(name: str, namespace: str | None) -> str:
@@ -232,7 +229,6 @@ def node(
         explanation = explain_node(known, asked.disruption(), asked.view)
     if form == "table":
         from karpenter.cli.explain.node_view import node_parts
-        from karpenter.console.screen import laid_out
 
         output.write(laid_out(node_parts(explanation, now=asked.now)))
     else:
@@ -249,7 +245,6 @@ def _is_planned(name: str, asked: question.Question, form: View) -> bool:
         return False
     if form == "table":
         from karpenter.cli.explain.node_view import planned_parts
-        from karpenter.console.screen import laid_out
 
         output.write(laid_out(planned_parts(planned)))
     else:
@@ -289,7 +284,6 @@ def nodepool(
         explanation = explain_pool(known, asked.view())
     if form == "table":
         from karpenter.cli.explain.nodepool_view import pool_parts
-        from karpenter.console.screen import laid_out
 
         output.write(laid_out(pool_parts(explanation, now=asked.now)))
     else:
