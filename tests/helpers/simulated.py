@@ -16,8 +16,9 @@ from karpenter.simulate.demand.operations import Operation
 from karpenter.simulate.lengths import seconds
 from karpenter.simulate.scenario.models import API_VERSION, Scenario
 from karpenter.simulate.seam import MachineEvent, Mark, PriceChange, VariantRun, View
+from karpenter.simulate.variant_run import run_world
 from karpenter.simulate.variants import named_variants, resolved
-from karpenter.simulate.world import Hooks, Setup, run_world
+from karpenter.simulate.world import Hooks, Setup
 from karpenter_sandbox.store.store import Event
 
 JsonObject = dict[str, Any]

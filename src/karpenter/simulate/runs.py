@@ -19,7 +19,8 @@ from karpenter.simulate.scenario.models import Scenario
 from karpenter.simulate.scenario.reader import Loaded
 from karpenter.simulate.seam import Run, VariantRun
 from karpenter.simulate.storm import storm_of, stormy
-from karpenter.simulate.world import Hooks, Progress, Setup, run_world
+from karpenter.simulate.variant_run import run_world
+from karpenter.simulate.world import Hooks, Progress, Setup
 from karpenter.telemetry import quiet_logger
 from karpenter.telemetry.logs import take_over
 

@@ -28,7 +28,8 @@ from karpenter.simulate.scenario.models import (
     SoldOutFault,
     TimelineStep,
 )
-from karpenter.simulate.world import PRELUDE, Hooks, Setup, run_world
+from karpenter.simulate.variant_run import run_world
+from karpenter.simulate.world import PRELUDE, Hooks, Setup
 
 # The shipped mix, ``faults: storm``: the most that a seed may meet
 STORM: Final = FaultMix(

@@ -1,18 +1,16 @@
-"""One run of one variant: a cluster, the real controllers, users and mishaps, in virtual time."""
+"""The world of one run: cluster, controllers and cloud, and what steps of the timeline do to them."""
 
 import asyncio
-import heapq
-import itertools
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
-from karpenter.api.times import earlier, in_seconds
-from karpenter.clock import VirtualLoop, run_virtual, running_clock
+from karpenter.api.times import in_seconds
+from karpenter.clock import VirtualLoop, running_clock
 from karpenter.cloud.kwok.faults import OfferingPattern, parse_patterns
 from karpenter.cloud.types import InstanceType
 from karpenter.decision_log.record import DecisionRecord
@@ -22,9 +20,8 @@ from karpenter.model import labels
 from karpenter.settings import Settings, with_assignments
 from karpenter.simulate.amounts import Drawer, Samples, matches
 from karpenter.simulate.chance import Chance
-from karpenter.simulate.demand.generators import Demand, changed_template
+from karpenter.simulate.demand.generators import changed_template
 from karpenter.simulate.demand.objects import API_VERSIONS
-from karpenter.simulate.demand.operations import Operation
 from karpenter.simulate.engine.cloud import (
     Machine,
     Machines,
@@ -34,44 +31,24 @@ from karpenter.simulate.engine.cloud import (
 )
 from karpenter.simulate.engine.controllers import Controllers, OffsetClock
 from karpenter.simulate.engine.delays import DrawnDelays
-from karpenter.simulate.engine.price_moves import PriceMove, price_moves
+from karpenter.simulate.engine.price_moves import PriceMove
 from karpenter.simulate.engine.traffic import SeenTransport, SlowTransport
-from karpenter.simulate.lengths import seconds, share, shown
+from karpenter.simulate.lengths import seconds, share
 from karpenter.simulate.scenario.models import ClientLimit, Interruptions, Pick, Scenario
-from karpenter.simulate.seam import (
-    MachineEvent,
-    Mark,
-    Observer,
-    PriceChange,
-    VariantRun,
-    View,
-)
-from karpenter.simulate.timeline import Moment, Undo, happen, moments
+from karpenter.simulate.seam import MachineEvent, Mark, Observer, PriceChange
+from karpenter.simulate.timeline import Undo
 from karpenter.simulate.variants import ResolvedVariant, inverse, is_target
 from karpenter_sandbox.client_limits import ClientLimits, Limit
 from karpenter_sandbox.cluster import Cluster
-from karpenter_sandbox.controllers.cluster.service_accounts import first_account, root_certificate
-from karpenter_sandbox.kubelet.faults import SIMULATED, Fault
+from karpenter_sandbox.kubelet.faults import Fault
 from karpenter_sandbox.server.transport import MemoryTransport
 from karpenter_sandbox.status import ApiError
 from karpenter_sandbox.store.store import Event
 
 # Virtual time in which an empty cluster starts, before the scenario begins
 PRELUDE: Final = 10.0
-_NEXT_LOOK: Final = 10.0  # virtual seconds between two looks at whether to stop
-_CONFLICT, _NOT_FOUND = 409, 404
-# Kinds that others depend on come first, whatever the order of the files
-_FIRST: Final = (
-    "Namespace",
-    "CustomResourceDefinition",
-    "PriorityClass",
-    "StorageClass",
-    "KWOKNodeClass",
-    "Node",
-)
+_NOT_FOUND: Final = 404
 _HOURS: Final = {"h": 3600.0, "d": 86_400.0}
-_MOST_GRID: Final = 2000
-_FINEST_GRID: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +88,26 @@ class Hooks:
     wrap: Callable[[Transport], Transport] = field(default=lambda transport: transport)
 
 
-def run_world(setup: Setup, hooks: Hooks) -> VariantRun:
-    """Run a variant from beginning to end in virtual time."""
-    start = earlier(setup.start, in_seconds(PRELUDE))
-    return run_virtual(_lived(setup, hooks), start=start, seed=setup.seed)
-
-
-async def _lived(setup: Setup, hooks: Hooks) -> VariantRun:
-    return await World(setup, hooks).live()
-
-
 class World:
-    """The world of one run, and what the steps of the timeline do to it."""
+    """What one run happens to; most steps return what undoes them."""
 
-    def __init__(self, setup: Setup, hooks: Hooks) -> None:
+    def __init__(self, setup: Setup, hooks: Hooks, chance: Chance) -> None:
         self._setup = setup
         self._hooks = hooks
         self._scenario = setup.scenario
-        self._chance = Chance(setup.seed)
-        self._clock = running_clock()
+        self._chance = chance
+        self.clock: Final = running_clock()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._own_clock = OffsetClock(loop)
-        self._market = market_of(setup.types, self._clock)
-        self._machines = Machines(self.now, self._market.price, self._tell)
-        self._machines.on_launch.append(self._expose)
+        self.market: Final = market_of(setup.types, self.clock)
+        self.machines: Final = Machines(self.now, self.market.price, self._tell)
+        self.machines.on_launch.append(self._expose)
         self._delays = DrawnDelays(
             setup.scenario, setup.variant.machines, self._chance, setup.samples, self._pulled
         )
         self.cluster: Final = Cluster(
-            self._clock,
+            self.clock,
             seed=setup.seed,
             is_strict=True,
             delays=self._delays,
@@ -156,206 +123,12 @@ class World:
         self._cloud: SimulatedCloud | None = None
         self._launches: Counter[str] = Counter()
         self._noticed: dict[str, None] = {}  # nodes of machines that will be taken back
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._warnings: list[str] = []
-        self._problems: list[str] = []
+        self.tasks: Final[set[asyncio.Task[None]]] = set()  # that outlast the step they began with
+        self.problems: list[str] = []
 
     def now(self) -> float:
         """Virtual seconds since the start of the scenario."""
-        return self._clock.monotonic() - PRELUDE
-
-    async def live(self) -> VariantRun:
-        """Run from the start to the end, or to where it is stopped."""
-        await self.cluster.start()
-        try:
-            await self._clock.sleep(PRELUDE - self._clock.monotonic())
-            return await self._lived()
-        finally:
-            await self.cluster.stop()
-
-    async def _lived(self) -> VariantRun:
-        observers = self._hooks.observers
-        store = self.cluster.store
-        view = self._view()
-        for observer in observers:
-            observer.begin(view)
-            store.on_change(observer.changed)
-        store.on_change(self._follow)
-        decided = self._hooks.decided
-        if decided is not None:
-            self.controllers.decisions.follow(lambda record, _: decided(record))
-        play = asyncio.create_task(self._play(), name="play")
-        try:
-            is_complete = await self._until_end(play)
-            ended = self.now()
-            observed = tuple(observer.finish() for observer in observers)
-            self._problems += self.controllers.problems()
-            records = tuple(self.controllers.decisions.newest())[::-1]
-        finally:
-            play.cancel()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(play, *self._tasks, return_exceptions=True)
-            await self.controllers.kill()
-        return VariantRun(
-            name=self._setup.variant.name,
-            ended=ended,
-            is_complete=is_complete,
-            observed=observed,
-            decisions=records,
-            problems=tuple(self._problems),
-            settings=self._setup.variant.settings,
-            warnings=tuple(self._warnings),
-        )
-
-    def _view(self) -> View:
-        scenario, until = self._scenario, self._setup.until
-        every = scenario.report.every
-        grid = seconds(every) if every else max(_FINEST_GRID, until / _MOST_GRID)
-        return View(
-            start=self._setup.start,
-            until=until,
-            warmup=seconds(scenario.warmup),
-            grid=grid,
-            store=self.cluster.store,
-            types=self._setup.types,
-            now=self.now,
-            price=lambda *offering: self._market.price(offering),
-        )
-
-    async def _until_end(self, play: "asyncio.Task[None]") -> bool:
-        """Wait for the end; return whether it was reached."""
-        until = self._setup.until
-        ended = asyncio.Event()
-        play.add_done_callback(lambda _: ended.set())
-        while (left := until - self.now()) > 0:
-            if self._hooks.is_stopped():
-                return False
-            if ended.is_set():
-                await play
-                await self._clock.sleep(min(_NEXT_LOOK, left))
-            else:
-                await self._clock.wait(ended, seconds=min(_NEXT_LOOK, left))
-            if self._hooks.progress is not None:
-                self._hooks.progress(self._progress())
-        if play.done():
-            await play
-        return True
-
-    def _progress(self) -> Progress:
-        store = self.cluster.store
-        there = self._machines.there.values()
-        return Progress(
-            at=self.now(),
-            until=self._setup.until,
-            nodes=store.count("", "nodes"),
-            pods=store.count("", "pods"),
-            dollars=sum(self._market.price(machine.offering) for machine in there),
-        )
-
-    # --- What happens, in order
-
-    async def _play(self) -> None:
-        """Create what is there from the start, then let things happen at their times."""
-        await self._begin()
-        number = itertools.count()
-        due: list[tuple[float, int, int, Any]] = []  # a heap of undos
-        streams = heapq.merge(self._price_events(), self._steps(), self._demand(), key=_order)
-        upcoming = next(streams, None)
-        while upcoming is not None or due:
-            # What is undone at an instant comes before what happens then
-            if due and (upcoming is None or due[0][0] <= upcoming[0]):
-                at, _, _, undo = heapq.heappop(due)
-                await self._wait_until(at)
-                await self._tried(undo, "undo")
-                continue
-            assert upcoming is not None
-            at, _, event = upcoming
-            await self._wait_until(at)
-            if isinstance(event, Moment):
-                undo = await self._step(event)
-                if undo is not None:
-                    ends = at + (seconds(event.step.for_) if event.step.for_ else 0.0)
-                    heapq.heappush(due, (ends, event.index, next(number), undo))
-            elif isinstance(event, PriceMove):
-                self._move_prices(event)
-            else:
-                await self._operate(event)
-            upcoming = next(streams, None)
-
-    async def _begin(self) -> None:
-        objects = with_node_classes(self._setup.variant.objects)
-        for obj in sorted(objects, key=_rank):
-            await self._create(obj)
-        for workload in self._scenario.workloads:
-            await self._ensure_namespace(workload.namespace)
-        self.controllers.start()
-
-    def _price_events(self) -> Iterator[tuple[float, int, Any]]:
-        moves = price_moves(
-            self._setup.variant.prices,
-            self._market.list_prices,
-            self._setup.files,
-            self._chance,
-            self._setup.until,
-        )
-        return ((move.at, 0, move) for move in moves)
-
-    def _steps(self) -> Iterator[tuple[float, int, Any]]:
-        found = moments(self._scenario, self._setup.variant.name, self._setup.until)
-        return ((moment.at, 1, moment) for moment in found)
-
-    def _demand(self) -> Iterator[tuple[float, int, Any]]:
-        setup = self._setup
-        demand = Demand(
-            setup.scenario, self._chance, setup.samples, setup.files, setup.until, setup.start
-        )
-        return ((operation.at, 2, operation) for operation in demand.operations())
-
-    async def _wait_until(self, at: float) -> None:
-        # The clock's own sum, so that the same instant has the same number
-        left = at + PRELUDE - self._clock.monotonic()
-        if left > 0:
-            await self._clock.sleep(left)
-
-    async def _step(self, moment: Moment) -> Undo | None:
-        undos: list[Undo | None] = []
-
-        async def take() -> None:
-            undos.append(await happen(moment, self, self._chance, self._setup.manifests))
-
-        await self._tried(take, f"timeline[{moment.index}]")
-        return undos[0] if undos else None
-
-    async def _tried(self, what: Callable[[], Awaitable[None]], where: str) -> None:
-        """Do what users ask for; a refusal of the API is a warning, as on their terminal."""
-        try:
-            await what()
-        except ApiError as error:
-            self._warnings.append(f"{shown(self.now())} {where}: {error}")
-
-    async def _operate(self, operation: Operation) -> None:
-        client = self.cluster.client
-        where = (operation.api_version, operation.kind, operation.namespace, operation.name)
-
-        async def take() -> None:
-            match operation.verb:
-                case "create":
-                    await self._ensure_namespace(operation.namespace)
-                    await client.create(operation.body or {}, namespace=operation.namespace)
-                case "apply":
-                    await self._ensure_namespace(operation.namespace)
-                    await client.patch(
-                        "apply", *where, operation.body, field_manager="user", force=True
-                    )
-                case "merge":
-                    await client.patch("merge", *where, operation.body)
-                case "scale":
-                    await client.scale(*where, operation.replicas)
-                case "delete":
-                    await client.delete(*where, propagation="Background")
-
-        await self._tried(take, f"{operation.verb} {operation.kind}/{operation.name}")
+        return self.clock.monotonic() - PRELUDE
 
     # --- What steps of the timeline do
 
@@ -411,7 +184,7 @@ class World:
 
     def pick(self, wanted: Pick, draw: Callable[[str], float]) -> list[str]:
         """The names of some machines' nodes."""
-        there = self._machines.there
+        there = self.machines.there
         found = [
             node
             for node in self.cluster.store.list("", "nodes")
@@ -436,7 +209,7 @@ class World:
         """Announce that machines are taken back, and take them after a while."""
         for name in nodes:
             self._noticed[name] = None
-            self._machines.noticed(name)
+            self.machines.noticed(name)
             if self._cloud is not None:
                 self._cloud.kwok.interruptions.notice(name)
             self._spawn(self._take_back(name, notice))
@@ -459,17 +232,17 @@ class World:
     async def sold_out(self, offerings: Sequence[str], lasts: float | None) -> None:
         """Sell offerings out, for a while or for good."""
         length = in_seconds(lasts) if lasts is not None else None
-        self._market.faults.sell_out(*_patterns(offerings), lasts=length)
+        self.market.faults.sell_out(*_patterns(offerings), lasts=length)
 
     async def restock(self, offerings: Sequence[str]) -> None:
         """Make offerings available again."""
-        self._market.faults.restock(*_patterns(offerings))
+        self.market.faults.restock(*_patterns(offerings))
 
     async def zone_down(self, zone: str) -> tuple[list[str], Undo]:
         """Let all machines of a zone fall silent, and sell everything there out."""
         machines, pattern = self.cluster.machines, OfferingPattern(zone=zone)
         machines.lost_zones |= {zone}
-        self._market.faults.sell_out(pattern)
+        self.market.faults.sell_out(pattern)
         nodes = [
             node["metadata"]["name"]
             for node in self.cluster.store.list("", "nodes")
@@ -478,25 +251,25 @@ class World:
 
         async def undo() -> None:
             machines.lost_zones -= {zone}
-            self._market.faults.restock(pattern)
+            self.market.faults.restock(pattern)
 
         return nodes, undo
 
     async def set_price(self, match: str, factor: float | None, price: float | None) -> Undo:
         """Let offerings cost something else from now on."""
         before = {
-            name: self._market.price(name)
-            for name in self._market.list_prices
+            name: self.market.price(name)
+            for name in self.market.list_prices
             if matches(match, "/".join(name))
         }
         changed = {
             name: price if price is not None else old * (1.0 if factor is None else factor)
             for name, old in before.items()
         }
-        self._move_prices(PriceMove(self.now(), changed))
+        self.move_prices(PriceMove(self.now(), changed))
 
         async def undo() -> None:
-            self._move_prices(PriceMove(self.now(), before))
+            self.move_prices(PriceMove(self.now(), before))
 
         return undo
 
@@ -512,7 +285,7 @@ class World:
 
     async def kill(self) -> Undo:
         """End the controllers, as if their process had died."""
-        self._problems += self.controllers.problems()
+        self.problems += self.controllers.problems()
         self._cloud = None
         await self.controllers.kill()
 
@@ -543,8 +316,8 @@ class World:
         self._cloud = SimulatedCloud(
             kube,
             clock,
-            self._market,
-            self._machines,
+            self.market,
+            self.machines,
             self.controllers.decisions,
             (Drawer(self._chance, "launch", self._setup.samples), machines.launch),
             self._launches,
@@ -568,33 +341,33 @@ class World:
         drawn = self._chance.exponential("interruption", machine.path, machine.number) / rate
         if self.now() + drawn >= self._setup.until:
             return
-        await self._clock.sleep(drawn)
-        if self._machines.there.get(machine.name) is machine:
+        await self.clock.sleep(drawn)
+        if self.machines.there.get(machine.name) is machine:
             self.mark("interrupt", "1 node", [machine.name])
             await self.interrupt([machine.name], seconds(hazard.notice))
 
     async def _take_back(self, name: str, notice: float) -> None:
-        await self._clock.sleep(notice)
+        await self.clock.sleep(notice)
         self._noticed.pop(name, None)
         await self._vanish(name, "interrupted")
 
     async def _vanish(self, name: str, cause: str) -> None:
         """A machine is gone from one moment to the next."""
-        if name not in self._machines.there:
+        if name not in self.machines.there:
             return
         self.cluster.machines.inject(name, Fault.DISAPPEARS)
-        self._machines.gone(name, cause)
+        self.machines.gone(name, cause)
         try:
             await self.cluster.client.delete("v1", "nodes", None, name)
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
 
-    def _move_prices(self, move: PriceMove) -> None:
+    def move_prices(self, move: PriceMove) -> None:
         changed = {
-            name: price for name, price in move.prices.items() if self._market.price(name) != price
+            name: price for name, price in move.prices.items() if self.market.price(name) != price
         }
-        self._market.prices.set(changed)
+        self.market.prices.set(changed)
         for name, price in changed.items():
             change = PriceChange(self.now(), *name, price)
             for observer in self._hooks.observers:
@@ -609,45 +382,24 @@ class World:
 
     # --- The cluster
 
-    def _follow(self, event: Event) -> None:
+    def follow(self, event: Event) -> None:
         """Note what is gone."""
         if event.type != "DELETED":
             return
         key = event.stored.key
         if (key.group, key.resource) == ("", "nodes"):
-            self._machines.gone(key.name, "deleted")
+            self.machines.gone(key.name, "deleted")
             self.cluster.machines.clear(key.name)
             self._delays.forget("nodes", event.obj)
         elif (key.group, key.resource) == ("", "pods"):
             self._delays.forget("pods", event.obj)
         elif (key.group, key.resource) == ("karpenter.sh", "nodeclaims"):
-            self._machines.claim_gone(key.name, self._has_node)
+            self.machines.claim_gone(key.name, self._has_node)
 
     def _has_node(self, name: str) -> bool:
         return any(
             node["metadata"]["name"] == name for node in self.cluster.store.list("", "nodes")
         )
-
-    async def _create(self, obj: JsonObject) -> None:
-        metadata = obj["metadata"]
-        namespace = metadata.get("namespace", "default")
-        await self._ensure_namespace(namespace)
-        if obj["kind"] == "Node":
-            annotations = {SIMULATED: "fake", **(metadata.get("annotations") or {})}
-            obj = {**obj, "metadata": {**metadata, "annotations": annotations}}
-
-        async def take() -> None:
-            await self.cluster.client.create(obj, namespace=namespace)
-
-        await self._tried(take, f"{obj['kind']}/{metadata.get('name', '')}")
-
-    async def _ensure_namespace(self, name: str) -> None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        if await self.cluster.find(namespace) is not None:
-            return
-        # A controller would make them as well, but not before the first pods come
-        for obj in (namespace, first_account(name), root_certificate(name)):
-            await self.cluster.client.create(obj)
 
     def _place(self, target: str) -> tuple[str, str, str, str]:
         """Where an object is: in the namespace of the workload of its name, else in the default one."""
@@ -664,7 +416,7 @@ class World:
         transport: Transport = SeenTransport(MemoryTransport(self.cluster.api), self._wrote)
         latency = seconds(self._scenario.control_plane.latency)
         if latency:
-            transport = SlowTransport(transport, self._clock, latency)
+            transport = SlowTransport(transport, self.clock, latency)
         return self._hooks.wrap(transport)
 
     def _wrote(self, request: Request) -> None:
@@ -672,7 +424,7 @@ class World:
             observer.wrote(request)
 
     async def _restart(self, settings: Settings) -> None:
-        self._problems += self.controllers.problems()
+        self.problems += self.controllers.problems()
         was_running = self.controllers.is_running
         await self.controllers.kill()
         self.controllers.settings = settings
@@ -681,8 +433,8 @@ class World:
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
 
 def settings_of(variant: ResolvedVariant) -> Settings:
@@ -694,24 +446,6 @@ def settings_of(variant: ResolvedVariant) -> Settings:
     return with_assignments(Settings(), variant.settings)
 
 
-def with_node_classes(objects: Sequence[JsonObject]) -> list[JsonObject]:
-    """The objects with the KWOKNodeClasses that pools name; such a class says nothing by itself."""
-    known = {obj["metadata"].get("name") for obj in objects if obj["kind"] == "KWOKNodeClass"}
-    found = list(objects)
-    for obj in objects:
-        spec = (((obj.get("spec") or {}).get("template") or {}).get("spec")) or {}
-        reference = spec.get("nodeClassRef") or {} if obj["kind"] == "NodePool" else {}
-        name = reference.get("name")
-        if reference.get("kind") == "KWOKNodeClass" and name and name not in known:
-            known.add(name)
-            version = API_VERSIONS["KWOKNodeClass"]
-            metadata = {"name": name}
-            found.append(
-                {"apiVersion": version, "kind": "KWOKNodeClass", "metadata": metadata, "spec": {}}
-            )
-    return found
-
-
 def _limits(scenario: Scenario) -> ClientLimits:
     plane = scenario.control_plane
     return ClientLimits(_limit(plane.controller_manager), _limit(plane.scheduler))
@@ -719,15 +453,6 @@ def _limits(scenario: Scenario) -> ClientLimits:
 
 def _limit(limit: ClientLimit) -> Limit | None:
     return Limit(limit.qps, max(1, limit.burst)) if limit.qps > 0 else None
-
-
-def _order(event: tuple[float, int, Any]) -> tuple[float, int]:
-    return event[:2]
-
-
-def _rank(obj: JsonObject) -> int:
-    kind = obj.get("kind")
-    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
 def _patterns(offerings: Sequence[str]) -> tuple[OfferingPattern, ...]:

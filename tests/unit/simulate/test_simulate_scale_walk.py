@@ -7,7 +7,8 @@ import pytest
 from helpers.simulated import Watched
 from karpenter.simulate.runs import setup_of
 from karpenter.simulate.scenario.reader import Options, load
-from karpenter.simulate.world import Hooks, run_world
+from karpenter.simulate.variant_run import run_world
+from karpenter.simulate.world import Hooks
 
 SCENARIO = Path(__file__).resolve().parents[3] / "examples" / "scale-walk" / "scenario.yaml"
 MINUTE = 60.0

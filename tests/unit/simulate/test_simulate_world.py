@@ -15,7 +15,8 @@ from helpers.simulated import (
     small_pool,
     steps,
 )
-from karpenter.simulate.world import Hooks, Progress, run_world
+from karpenter.simulate.variant_run import run_world
+from karpenter.simulate.world import Hooks, Progress
 
 WEB = steps("web", ("0", 12))
 
