@@ -21,14 +21,15 @@ from typing import Any, Final
 from benchmarks.catalogues import EC2_FACTS, cloud, ec2
 from benchmarks.workloads import EC2_CATALOGUE, OPENB, SEED, TRACES, pod_of, pool_of
 
+from karpenter.api.codec import convert
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.pods import Pod
+from karpenter.api.workloads import DaemonSet
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
-from karpenter.model.resources import Resources
-from karpenter.scheduling.inputs.daemons import Daemon
+from karpenter.scheduling.inputs.daemons import daemons_of
 from karpenter.scheduling.problem import PoolCatalogue, Problem
 
 AZURE: Final = TRACES / "azure-llm" / "AzureLLMInferenceTrace_code.csv"
@@ -38,7 +39,6 @@ DAEMONS: Final = ((100, 160), (50, 80), (50, 80), (50, 80))  # milli cpu and Mi
 
 _CPUS: Final = (100, 250, 500, 1000, 1500)
 _MEMORIES: Final = (100, 256, 512, 1024, 2048, 4096)
-_MIB: Final = 2**20
 _PINNED: Final = 0.2  # of the pods of a mixed load
 _SPREAD_OVER: Final = (labels.ZONE, labels.HOSTNAME)
 _APPS: Final = 12  # that spread pods belong to
@@ -73,7 +73,8 @@ class Load:
             pods.append(pod_of(number, app, spec, cpu, memory))
         types = catalogue(with_spot=self.is_spot or self.is_mixed, most_cpu=self.most_cpu)
         pool = PoolCatalogue(pool_of(POOL, limits=limits), types)
-        return Problem(pods, (), (pool,), EC2_FACTS, daemons=_daemons())
+        daemons = daemons_of(daemon_sets(), (), ignore_device_claims=True)
+        return Problem(pods, (), (pool,), EC2_FACTS, daemons=daemons)
 
     @property
     def missing(self) -> str:
@@ -91,17 +92,30 @@ def _spread(number: int, app: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _daemons() -> list[Daemon]:
-    return [
-        Daemon(
-            f"daemon-{number}",
-            Resources(cpu=cpu, memory=memory * _MIB, pods=1),
-            (),
-            (Requirements(),),
-            (),
+def daemon_sets(amounts: Iterable[tuple[int, int]] = DAEMONS) -> list[DaemonSet]:
+    """A DaemonSet for every node, for each pair of milli cpu and Mi of memory."""
+    found = []
+    for number, (cpu, memory) in enumerate(amounts):
+        labelled = {"app": f"daemon-{number}"}
+        requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+        container = {"name": "main", "image": "example/daemon", "resources": {"requests": requests}}
+        made = convert(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "metadata": {"name": f"daemon-{number}", "namespace": "default"},
+                "spec": {
+                    "selector": {"matchLabels": labelled},
+                    "template": {
+                        "metadata": {"labels": labelled},
+                        "spec": {"containers": [container]},
+                    },
+                },
+            }
         )
-        for number, (cpu, memory) in enumerate(DAEMONS)
-    ]
+        assert isinstance(made, DaemonSet)
+        found.append(made)
+    return found
 
 
 def catalogue(*, with_spot: bool, most_cpu: int) -> tuple[InstanceType, ...]:

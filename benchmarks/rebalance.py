@@ -33,15 +33,13 @@ from benchmarks import cheapest_loads, consolidation
 from benchmarks.catalogues import EC2_FACTS, FACTS
 from benchmarks.measuring import ROOT, peak_memory, positive
 from benchmarks.options import options
-from benchmarks.workloads import EC2_CATALOGUE, OPENB, SEED, Json, pod_of, pool_of
+from benchmarks.workloads import EC2_CATALOGUE, OPENB, SEED, pod_of, pool_of
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Condition
 from karpenter.api.pods import Pod
-from karpenter.api.workloads import DaemonSet
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.commands import EMPTY, MULTI, REBALANCE, SINGLE, Command
 from karpenter.disruption.context import DisruptionContext, DisruptionSettings
@@ -189,9 +187,11 @@ class _Cluster:
 
     def __init__(self, types: tuple[InstanceType, ...]) -> None:
         pool = _pool()
+        daemons = cheapest_loads.daemon_sets(_DAEMONS)
+        sets = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in daemons}
         self._types = types
         self._state = ProjectedState(
-            Snapshot(node_pools={pool.metadata.name: pool}, daemon_sets=_daemons()),
+            Snapshot(node_pools={pool.metadata.name: pool}, daemon_sets=sets),
             EC2_FACTS,
             lambda pool: types,
         )
@@ -388,34 +388,6 @@ def _pool() -> NodePool:
         spec=msgspec.structs.replace(spec, disruption=disruption),
         status=msgspec.structs.replace(made.status, conditions=(condition,)),
     )
-
-
-def _daemons() -> dict[str, DaemonSet]:
-    found = {}
-    for number, (cpu, memory) in enumerate(_DAEMONS):
-        pod: Json = {
-            "metadata": {"labels": {"app": f"daemon-{number}"}},
-            "spec": {
-                "containers": [
-                    {
-                        "name": "main",
-                        "image": "example/daemon",
-                        "resources": {"requests": {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}},
-                    }
-                ]
-            },
-        }
-        made = convert(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "DaemonSet",
-                "metadata": {"name": f"daemon-{number}", "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": f"daemon-{number}"}}, "template": pod},
-            }
-        )
-        assert isinstance(made, DaemonSet)
-        found[f"default/daemon-{number}"] = made
-    return found
 
 
 def _table(rows: Sequence[Row]) -> Table:
