@@ -18,7 +18,7 @@ from helpers.builders import (
     taint,
     toleration,
 )
-from helpers.solver import solved
+from helpers.solver import Answer, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
@@ -101,10 +101,10 @@ wishes = st.builds(
 )
 
 
-@given(shops, st.lists(wishes, min_size=1, max_size=5))
-@settings(max_examples=400, deadline=None)
-def test_no_packing_costs_less_than_the_bound(shop: Shop, wanted: list[Wish]) -> None:
-    answer = solved(
+def _answer(
+    shop: Shop, wanted: list[Wish], nodes: Sequence[StateNode] = (), options: Options | None = None
+) -> Answer:
+    return solved(
         [_pod(f"p{number}", wish) for number, wish in enumerate(wanted)],
         types=[_type(f"t{number}", machine) for number, machine in enumerate(shop.machines)],
         pools=[
@@ -112,7 +112,15 @@ def test_no_packing_costs_less_than_the_bound(shop: Shop, wanted: list[Wish]) ->
             node_pool(GUARDED, taints=[taint("k:NoSchedule")]),
         ],
         daemon_sets=[daemon_set(cpu="1", tolerations=[toleration()])] * shop.daemon_cpu,
+        nodes=nodes,
+        options=options or Options(),
     )
+
+
+@given(shops, st.lists(wishes, min_size=1, max_size=5))
+@settings(max_examples=400, deadline=None)
+def test_no_packing_costs_less_than_the_bound(shop: Shop, wanted: list[Wish]) -> None:
+    answer = _answer(shop, wanted)
 
     placed = [wanted[int(name.removeprefix("p"))] for name in answer.placed]
     assert answer.plan.lower_bound <= cheapest(shop, placed) * (1 + 1e-9)
@@ -145,17 +153,8 @@ def test_room_that_exists_makes_no_bound_too_high(
 ) -> None:
     """The sharper bound of packing by price too, with zones that pin pods and pools that repel them."""
     cost = CostOptions(packing=packing, node_cost=0.0, min_types=1, min_spot_types=1)
-    answer = solved(
-        [_pod(f"p{number}", wish) for number, wish in enumerate(wanted)],
-        types=[_type(f"t{number}", machine) for number, machine in enumerate(shop.machines)],
-        pools=[
-            node_pool(requirements=[expression(keys.ZONE, "In", *shop.open_zones)], weight=1),
-            node_pool(GUARDED, taints=[taint("k:NoSchedule")]),
-        ],
-        nodes=[_node(f"old{number}", each) for number, each in enumerate(old)],
-        daemon_sets=[daemon_set(cpu="1", tolerations=[toleration()])] * shop.daemon_cpu,
-        options=Options(cost=cost),
-    )
+    nodes = [_node(f"old{number}", each) for number, each in enumerate(old)]
+    answer = _answer(shop, wanted, nodes, Options(cost=cost))
 
     placed = [wanted[int(name.removeprefix("p"))] for name in answer.placed]
     best = min(

@@ -32,6 +32,7 @@ from karpenter.scheduling.cheapest.pool_markets import (
     pool_markets,
 )
 from karpenter.scheduling.cheapest.purchases import DualsOfPods, dual_prices, purchases
+from karpenter.scheduling.cheapest.solver_library import SolverError
 from karpenter.scheduling.cheapest.topping_up import TopUps
 from karpenter.scheduling.commitments import Balance
 from karpenter.scheduling.compiled.problem import CompiledProblem
@@ -293,7 +294,7 @@ def _made(
         draft = drafts()
         try:
             is_made = make(draft)
-        except configurations.SolverError as error:
+        except SolverError as error:
             search.failures.append(str(error))
             continue
         if candidate is Candidate.CONFIGURATIONS:

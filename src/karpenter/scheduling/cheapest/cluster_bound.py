@@ -18,6 +18,7 @@ from karpenter.scheduling.bound import FreeRoom, Masks, Pools, markets_of, offer
 from karpenter.scheduling.cheapest import configurations, fluid
 from karpenter.scheduling.cheapest.coverage import Coverage, coverage_of
 from karpenter.scheduling.cheapest.market import Market, Size, Work, without_dominated
+from karpenter.scheduling.cheapest.solver_library import SolverError
 from karpenter.scheduling.compiled.offerings import partition
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.problem import CompiledProblem
@@ -68,7 +69,7 @@ def configuration_bound(
     work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
     try:
         return configurations.bound_of(market, fluid.worths(market), work)[0]
-    except configurations.SolverError:
+    except SolverError:
         return None
 
 
@@ -100,7 +101,7 @@ def proof_of(
         work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
         try:
             sharper = configurations.bound_of(market, fluid.worths(market), work)
-        except configurations.SolverError:
+        except SolverError:
             sharper = (0.0, ())
         if sharper[0] > hourly:
             (hourly, shares), method = sharper, "configurations"

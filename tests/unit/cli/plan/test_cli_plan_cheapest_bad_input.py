@@ -9,7 +9,7 @@ import pytest
 
 from helpers.cluster_texts import instance_type, planned, pod, pool, put
 from helpers.commands import run
-from karpenter.scheduling.cheapest import configurations
+from karpenter.scheduling.cheapest import configurations, solver_library
 
 CHEAPEST = ("--packing", "cheapest", "--set", "PACKING_NODE_COST=0", "--set", "PACKING_MIN_TYPES=1")
 
@@ -132,12 +132,12 @@ def test_a_price_that_is_missing_counts_as_zero_and_is_pointed_out(price: dict[s
 
 def test_an_absent_solver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
-    configurations.library.cache_clear()
+    solver_library.library.cache_clear()
     try:
         hourly, how = packing()
         ran = run("plan", sixteen(), *sold(), *CHEAPEST)
     finally:
-        configurations.library.cache_clear()
+        solver_library.library.cache_clear()
 
     assert 0.72 == pytest.approx(hourly)
     assert "builtin" == how["solver"]
@@ -165,7 +165,7 @@ def test_a_solver_that_crashes_is_one_line_and_plans_go_on(
     def crash(highspy: object) -> None:
         raise error
 
-    monkeypatch.setattr(configurations, "_quiet", crash)
+    monkeypatch.setattr(configurations, "quiet", crash)
 
     hourly, how = packing()
     ran = run("plan", sixteen(), *sold(), *CHEAPEST)
@@ -178,9 +178,9 @@ def test_a_solver_that_crashes_is_one_line_and_plans_go_on(
 
 def test_a_solver_that_ends_without_a_result_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(highspy: object, highs: object) -> None:
-        raise configurations.SolverError("the solver ended with Infeasible")
+        raise solver_library.SolverError("the solver ended with Infeasible")
 
-    monkeypatch.setattr(configurations, "_run", refuse)
+    monkeypatch.setattr(configurations, "run", refuse)
 
     hourly, how = packing()
 

@@ -8,7 +8,7 @@ from helpers.builders import priced_type
 from helpers.clusters import in_virtual_time
 from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
 from karpenter.model import labels
-from karpenter.scheduling.cheapest import configurations
+from karpenter.scheduling.cheapest import solver_library
 from karpenter.settings import MinTypes, Settings
 
 CHEAPEST = Settings(packing="cheapest", packing_node_cost=0.0, packing_min_types=MinTypes(1, 1))
@@ -42,13 +42,13 @@ async def test_an_absent_solver_is_logged_once_and_plans_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
-    configurations.library.cache_clear()
+    solver_library.library.cache_clear()
     pods = [waiting_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(16)]
     async with provisioning(ready_pool(), *pods, types=TYPES, settings=CHEAPEST) as run:
         assert 2 == len(await run.provision())
         (line,) = run.lines("packing without the solver")
         assert "highspy is not installed" in line["error"]
-    configurations.library.cache_clear()
+    solver_library.library.cache_clear()
 
 
 @in_virtual_time

@@ -34,7 +34,7 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.scheduling.cheapest import candidates, configurations, topping_up
+from karpenter.scheduling.cheapest import candidates, configurations, solver_library, topping_up
 from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work, fill
 from karpenter.scheduling.plan import Candidate, KeptFor, PackingOutcome, Purchase
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
@@ -272,11 +272,11 @@ def test_the_order_of_pods_never_matters() -> None:
 
 
 def _raises(*_: object) -> None:
-    raise configurations.SolverError("it broke")
+    raise solver_library.SolverError("it broke")
 
 
 def _nonsense(market: object, *_: object) -> None:
-    raise configurations.SolverError("the solver made a configuration that does not fit its size")
+    raise solver_library.SolverError("the solver made a configuration that does not fit its size")
 
 
 @pytest.mark.parametrize("broken", [_raises, _nonsense])
@@ -295,11 +295,11 @@ def test_without_a_solver_the_built_in_candidates_are_left(
 @pytest.mark.case("OPT-22")
 def test_an_absent_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
-    configurations.library.cache_clear()
+    solver_library.library.cache_clear()
 
     outcome = packing_of(planned(some(16)))
 
-    configurations.library.cache_clear()
+    solver_library.library.cache_clear()
     assert "builtin" == outcome.solver
     assert ("highspy is not installed; install the extra karpenter[optimize]",) == outcome.failures
 
@@ -465,7 +465,7 @@ def test_a_configuration_that_does_not_fit_is_refused() -> None:
     market = Market([(3, 1)], [2], [Size((4, 4), 1.0, (0,))])
     program = configurations._Program(market, [1.0], Work(1.0, lambda: True))
 
-    with pytest.raises(configurations.SolverError, match="does not fit its size"):
+    with pytest.raises(solver_library.SolverError, match="does not fit its size"):
         program._add([Configuration(0, ((0, 2),))])
 
 
