@@ -31,7 +31,6 @@ from karpenter.disruption.methods.multi_node import find_multi
 from karpenter.disruption.methods.repair import find_repair
 from karpenter.disruption.methods.single_node import find_single
 from karpenter.disruption.methods.static_drift import find_static_drift
-from karpenter.disruption.rebalance.search import find_rebalance
 from karpenter.disruption.rebalance.settings import is_wanted
 from karpenter.scheduling.provisioning import Announcement, Catalogue
 from karpenter.state.nodes import StateNode
@@ -55,6 +54,14 @@ class Search:
 
 Find: TypeAlias = Callable[[Search], Finding]
 
+
+def _rebalance(search: Search) -> Finding:
+    # few clusters use it, and loading it delays the start of every plan
+    from karpenter.disruption.rebalance.search import find_rebalance
+
+    return find_rebalance(search.consolidation)
+
+
 METHODS: Final[Mapping[str, Find]] = {
     commands.REPAIR: lambda search: find_repair(search.view),  # unhealthy nodes are most urgent
     commands.EMPTY: lambda search: find_empty(search.view),  # no pods to move: cheapest and safest
@@ -62,7 +69,7 @@ METHODS: Final[Mapping[str, Find]] = {
     commands.DRIFT: lambda search: find_drift(search.view),  # differs from the pool's template
     commands.MULTI: lambda search: find_multi(search.consolidation),  # several into one or none
     commands.SINGLE: lambda search: find_single(search.consolidation),  # one into a cheaper one
-    commands.REBALANCE: lambda search: find_rebalance(search.consolidation),  # several into several
+    commands.REBALANCE: _rebalance,  # several into several
 }
 
 

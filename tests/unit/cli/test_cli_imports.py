@@ -15,6 +15,7 @@ NEVER = {
     "karpenter.cloud.aws.assembly",
     "karpenter.cloud.aws.provider",
     "karpenter.controllers",
+    "karpenter.disruption.rebalance.search",  # no pool of the examples is rebalanced
     "karpenter.kube.http",
     "karpenter_sandbox.cluster",
     "karpenter_sandbox.server.http",
