@@ -230,20 +230,22 @@ def _spread(sizes: _Sizes) -> Iterator[Row]:
 
 def _limit(sizes: _Sizes) -> Iterator[Row]:
     """A pool's limit leaves pods out: none that Karpenter's order places."""
-    problem = sizes.of(_BENCH, _FEW, _LIMIT)
-    plain, plan = solve(problem), _planned(problem, COST)
-    lost = len(plan.names_left_out - plain.names_left_out)
-    count = len(problem.pods)
-    yield Row(
-        "limit",
-        _BENCH.name,
-        count,
-        f"{_LIMIT['cpu']} cpu",
-        f"{count - plain.left_out} placed by Karpenter's order, {count - plan.left_out} by price;"
-        f" {lost} of the former are not",
-        "none",
-        not lost,
-    )
+    for load in (_BENCH, _MIXED):
+        problem = sizes.of(load, _FEW, _LIMIT)
+        plain, plan = solve(problem), _planned(problem, COST)
+        assert plan.packing is not None
+        lost = len(plan.names_left_out - plain.names_left_out)
+        count = len(problem.pods)
+        yield Row(
+            "limit",
+            load.name,
+            count,
+            f"{_LIMIT['cpu']} cpu",
+            f"{count - plain.left_out} placed by Karpenter's order, {count - plan.left_out} by"
+            f" {plan.packing.candidate}; {lost} of the former are not",
+            "none",
+            not lost,
+        )
 
 
 def _order(sizes: _Sizes) -> Iterator[Row]:
