@@ -19,7 +19,7 @@ from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.context import DisruptionContext, DisruptionSettings
 from karpenter.disruption.plan import METHODS, Search, next_commands
 from karpenter.disruption.projected_state import ProjectedState
-from karpenter.disruption.rebalance.history import Moves, history_of, owners_of, stamp, stamps
+from karpenter.disruption.rebalance.history import history_of, note_of, owners_of
 from karpenter.disruption.rebalance.preview import preview_of
 from karpenter.disruption.rebalance.refusals import most_moves, moved_pods
 from karpenter.disruption.rebalance.shares import ClusterShares
@@ -30,7 +30,6 @@ from karpenter.scheduling.provisioning import PassSettings
 from karpenter.state.nodes import StateNode
 
 _SETTLED: Final = (LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE)
-_NO_MARKS: Final = ("",) * 100
 _MOST_ROUNDS: Final = 10
 
 
@@ -108,18 +107,14 @@ class Cluster:
         staying = tuple(m for m in state.snapshot.nodes if m.name not in command.names)
         state.snapshot = replace(state.snapshot, nodes=staying)
         state.carry_out(Plan(claims=command.replacements, existing=command.placements))
-        marks = iter(stamps(command, NOW) if command.method == REBALANCE else _NO_MARKS)
-        is_marked = command.method == REBALANCE and not command.replacements
-        taking = sorted(command.placements) if is_marked else []
-        marked = {
-            name: stamp(Moves(NOW, moved_pods(command) if not n else 0))
-            for n, name in enumerate(taking)
-        }
+        is_rebalance = command.method == REBALANCE
+        # Time stands still here, and no two commands of a cluster move pods at the same moment
+        at = NOW - timedelta(seconds=len(history_of(state.snapshot).moves))
+        mark = note_of(command, at) if is_rebalance else ""
+        marked = set(command.placements) if is_rebalance and not command.replacements else set()
         nodes = [
-            _settled(machine, next(marks))
-            if machine.name not in before
-            else _settled(machine, marked[machine.name])
-            if machine.name in marked
+            _settled(machine, mark)
+            if machine.name not in before or machine.name in marked
             else machine
             for machine in state.snapshot.nodes
         ]

@@ -2,15 +2,15 @@
 
 The note is an annotation of NodeClaims, so the limit of moves per hour and the cooldown hold across
 a restart. It is written just before the old machines are deleted: a command that is given up earlier
-has moved nothing. A machine may end within the hour, and its note with it, so this process also
-remembers what it has moved.
+has moved nothing. A machine may end within the hour, and its note with it, so a NodePool that pods
+leave is told as well, and this process remembers what it has moved.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from karpenter.api.karpenter import NodeClaim
+from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.times import earlier
 from karpenter.controllers.context import Context
 from karpenter.controllers.disruption.conflict_retry import GoneError, change
@@ -18,13 +18,12 @@ from karpenter.disruption.commands import Command
 from karpenter.disruption.rebalance.history import (
     Moves,
     RebalanceHistory,
+    listed,
+    note_of,
     owners_of,
-    stamp,
-    stamps,
 )
 from karpenter.disruption.rebalance.settings import MOVES_WINDOW
 from karpenter.model.labels import MOVED_BY_REBALANCE
-from karpenter.state.pods import key_of
 
 
 class RebalanceRecord:
@@ -47,39 +46,39 @@ class RebalanceRecord:
         Raises:
             KubeError: a note could not be written.
         """
-        notes = list(zip(made, stamps(command, at), strict=True)) or self._on_others(command, at)
+        takers = list(made) or self._takers(command)
         moved = [pod for candidate in command.candidates for pod in candidate.reschedulable]
         ours = RebalanceHistory(
             (Moves(at, len(moved)),),
-            {claim.metadata.uid: at for claim, _ in notes},
+            {claim.metadata.uid: at for claim in takers},
             dict.fromkeys(owners_of(moved), at),
         )
         self._known = self._known.merged(ours).since(earlier(at, self._kept_for))
-        for claim, text in notes:
-            await self._write(claim, text)
+        text = note_of(command, at)
+        for claim in takers:
+            await self._write(claim, lambda _: text)
+        pool = self._context.mirror(NodePool).get(min(each.pool for each in command.candidates))
+        if pool is not None:
+            moves, since = Moves(at, len(moved)), earlier(at, MOVES_WINDOW)
+            await self._write(pool, lambda before: listed(before, moves, since))
 
-    async def _write(self, claim: NodeClaim, text: str) -> None:
-        def noted(found: NodeClaim) -> Mapping[str, object] | None:
-            if found.metadata.annotations.get(MOVED_BY_REBALANCE) == text:
+    async def _write(self, obj: NodeClaim | NodePool, note: Callable[[str], str]) -> None:
+        """Write the note made of the one that is there."""
+
+        def noted(found: NodeClaim | NodePool) -> Mapping[str, object] | None:
+            before = found.metadata.annotations.get(MOVED_BY_REBALANCE, "")
+            after = note(before)
+            if after == before:
                 return None
-            return {"metadata": {"annotations": {MOVED_BY_REBALANCE: text}}}
+            return {"metadata": {"annotations": {MOVED_BY_REBALANCE: after}}}
 
         try:
-            await change(self._context, claim, noted)
+            await change(self._context, obj, noted)
         except GoneError:
-            return  # it ended in the meantime; the memory of this process is left
+            return  # it ended in the meantime; the other notes are left
 
-    def _on_others(self, command: Command, at: datetime) -> list[tuple[NodeClaim, str]]:
-        """The notes of a command without replacements: its pods go to machines that exist."""
+    def _takers(self, command: Command) -> list[NodeClaim]:
+        """The machines that take the pods of a command without replacements."""
         snapshot = self._context.state.snapshot()
-        moved = {key_of(pod) for each in command.candidates for pod in each.reschedulable}
-        found = [
-            (machine.node_claim, len(moved.intersection(pods)))
-            for name, pods in sorted(command.placements.items())
-            if (machine := snapshot.node(name)) is not None and machine.node_claim is not None
-        ]
-        elsewhere = len(moved) - sum(count for _, count in found)
-        return [
-            (claim, stamp(Moves(at, count + (0 if number else elsewhere))))
-            for number, (claim, count) in enumerate(found)
-        ]
+        found = (snapshot.node(name) for name in sorted(command.placements))
+        return [machine.node_claim for machine in found if machine and machine.node_claim]

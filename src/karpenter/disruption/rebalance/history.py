@@ -1,14 +1,15 @@
 """What earlier rebalances did: how many pods they moved, and what is left in peace for a while.
 
-Every replacement, or a machine that took pods where there is none, carries an annotation with the
-time of the command and a number of pods; over all of them these numbers add up to the pods it moved. So the limit of moves and the
-cooldown hold across a restart. What has no annotation is remembered by the caller.
+Every replacement, or every machine that took pods where there is none, carries an annotation with the
+time of the command and the number of all pods it moved; the NodePool that pods left carries those of
+the last hour. Machines may end within the hour, so with the NodePool the limit of moves holds across a
+restart even if none of them is left. What has no annotation is remembered by the caller.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from karpenter.api.pods import Pod
 from karpenter.model.conditions import timestamp
@@ -19,6 +20,8 @@ from karpenter.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from karpenter.disruption.commands import Command
+
+_SEPARATOR: Final = ", "
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,14 @@ class RebalanceHistory:
 
 
 def history_of(snapshot: Snapshot) -> RebalanceHistory:
-    """What the annotations of NodeClaims tell; one that cannot be read counts as absent.
+    """What the annotations of NodeClaims and NodePools tell; what cannot be read counts as absent.
 
     The controllers of pods that now run on such machines count as those whose pods were moved.
     """
     moved: dict[datetime, int] = {}
+    for pool in snapshot.node_pools.values():
+        for each in _listed(pool.metadata.annotations.get(MOVED_BY_REBALANCE, "")):
+            moved[each.at] = max(each.pods, moved.get(each.at, 0))
     claims: dict[str, datetime] = {}
     owners: dict[str, datetime] = {}
     for machine in snapshot.nodes:
@@ -82,7 +88,7 @@ def history_of(snapshot: Snapshot) -> RebalanceHistory:
         found = None if text is None else _read(text)
         if found is None or claim is None:
             continue
-        moved[found.at] = moved.get(found.at, 0) + found.pods
+        moved[found.at] = max(found.pods, moved.get(found.at, 0))
         claims[claim.metadata.uid] = found.at
         for uid in owners_of(filter(is_reschedulable, machine.pods)):
             owners[uid] = max(found.at, owners.get(uid, found.at))
@@ -90,18 +96,16 @@ def history_of(snapshot: Snapshot) -> RebalanceHistory:
     return RebalanceHistory(moves, claims, owners)
 
 
-def stamps(command: "Command", at: datetime) -> tuple[str, ...]:
-    """The annotation of each replacement of a command, in their order.
-
-    The first one also stands for the pods that move to machines which exist.
-    """
+def note_of(command: "Command", at: datetime) -> str:
+    """The annotation of every machine that takes pods of a command."""
     moved = {key_of(pod) for candidate in command.candidates for pod in candidate.reschedulable}
-    on_each = [len(moved.intersection(planned.pods)) for planned in command.replacements]
-    elsewhere = len(moved) - sum(on_each)
-    return tuple(
-        stamp(Moves(at, count + (elsewhere if number == 0 else 0)))
-        for number, count in enumerate(on_each)
-    )
+    return stamp(Moves(at, len(moved)))
+
+
+def listed(text: str, moves: Moves, since: datetime) -> str:
+    """The annotation of a NodePool with further moves, without those before a moment."""
+    others = [each for each in _listed(text) if since < each.at != moves.at]
+    return _SEPARATOR.join(stamp(each) for each in (*others, moves))
 
 
 def stamp(moves: Moves) -> str:
@@ -114,6 +118,10 @@ def owners_of(pods: Iterable[Pod]) -> frozenset[str]:
     return frozenset(
         owner.uid for pod in pods for owner in pod.metadata.owner_references if owner.controller
     )
+
+
+def _listed(text: str) -> list[Moves]:
+    return [each for part in text.split(_SEPARATOR) if (each := _read(part)) is not None]
 
 
 def _read(text: str) -> Moves | None:

@@ -14,7 +14,7 @@ from helpers.builders import (
     priced_type,
     reserved_instances,
 )
-from helpers.disruption import found_by, going, only, planned
+from helpers.disruption import found_by, going, only, planned, snapshot
 from helpers.disruption_objects import (
     OD_POOL,
     ON_DEMAND_ONLY,
@@ -36,7 +36,14 @@ from helpers.rebalancing import (
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.context import DisruptionSettings, Memory
 from karpenter.disruption.plan import METHODS, Search
-from karpenter.disruption.rebalance.history import Moves, RebalanceHistory, history_of, stamps
+from karpenter.disruption.rebalance.history import (
+    Moves,
+    RebalanceHistory,
+    history_of,
+    listed,
+    note_of,
+    stamp,
+)
 from karpenter.disruption.rebalance.refusals import Proposal
 from karpenter.disruption.rebalance.search import Rebalancing
 from karpenter.disruption.rebalance.settings import RebalanceMode
@@ -274,8 +281,8 @@ def test_moves_of_this_hour_limit_how_many_machines_go() -> None:
 def test_what_was_rebalanced_lately_is_left_in_peace(minutes: int) -> None:
     at = NOW - timedelta(minutes=minutes)
     command = only(rebalanced(running("old", X, pods_of(1, "p"))))
-    (stamp,) = stamps(command, at)
-    node = running("new", X, pods_of(10, "p"), claim_annotations={keys.MOVED_BY_REBALANCE: stamp})
+    note = note_of(command, at)
+    node = running("new", X, pods_of(10, "p"), claim_annotations={keys.MOVED_BY_REBALANCE: note})
 
     found = rebalanced(node)
 
@@ -340,18 +347,19 @@ def test_pools_that_share_no_pods_are_rebalanced_one_after_the_other() -> None:
     assert ["of-b"] == going(begun)
 
 
-def test_stamps_tell_when_and_how_many() -> None:
+def test_any_machine_that_is_left_tells_when_and_how_many_were_moved() -> None:
     at = NOW.replace(microsecond=0)
     command = only(rebalanced(running("big", X, pods_of(10, "p"))))
     nodes = [
         running(f"new-{n}", S, [], claim_annotations={keys.MOVED_BY_REBALANCE: text})
-        for n, text in enumerate((*stamps(command, at), "yesterday 3"))
+        for n, text in enumerate((*[note_of(command, at)] * 2, "yesterday 3"))
     ]
 
-    found = history_of(look(*nodes).snapshot)
+    for left in (nodes, nodes[1:]):
+        found = history_of(look(*left).snapshot)
 
-    assert (Moves(at, 10),) == found.moves
-    assert 2 == len(found.claims)
+        assert (Moves(at, 10),) == found.moves
+        assert len(left) - 1 == len(found.claims)
 
 
 def test_moves_that_would_not_repay_are_refused() -> None:
@@ -388,3 +396,16 @@ def test_a_price_that_may_rise_to_what_is_paid_saves_nothing() -> None:
 
     assert [] == going(found)
     assert found.refused[0].startswith("NoSavings: ")
+
+
+def test_a_pool_tells_what_was_moved_when_no_machine_of_it_is_left() -> None:
+    first, second = NOW - timedelta(minutes=70), NOW - timedelta(minutes=9)
+    hour = NOW - timedelta(hours=1)
+    text = listed(stamp(Moves(first, 7)), Moves(second, 3), hour)
+    text = listed(text, Moves(NOW, 5), hour)
+    told = pool(annotations={keys.MOVED_BY_REBALANCE: f"{text}, yesterday 3"})
+
+    found = history_of(snapshot(pools=[told]))
+
+    assert (Moves(second, 3), Moves(NOW, 5)) == found.moves
+    assert 8 == found.moved_since(hour)
