@@ -22,6 +22,7 @@ from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_miss
 # Seconds until a pod is retried whose kubelet is booting or has a fault
 _RESUME_PERIOD: Final = 10.0
 _KILLED: Final = 137
+_TERMINATED: Final = 143  # by SIGTERM, for a program that does nothing about it
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
@@ -149,7 +150,7 @@ class PodKubelet(Controller):
             return None  # the kubelet is done; the finalizers belong to other controllers
         if not is_finished and metadata.get("finalizers"):
             # the owner of the finalizer may read how the pod ended
-            code = _KILLED if needed > grace else 0
+            code = _KILLED if needed > grace else self._code_of_end(pod)
             started = (pod.get("status") or {}).get("startTime") or timestamp(now)
             await self._set(pod, report.exited(pod, code, started, timestamp(now)))
         await ignoring_missing(
@@ -163,6 +164,10 @@ class PodKubelet(Controller):
             )
         )
         return None
+
+    def _code_of_end(self, pod: JsonObject) -> int:
+        """What containers exit with on SIGTERM: servers with 0, work that is not done with 143."""
+        return 0 if self._machines.lifetime(pod) is None else _TERMINATED
 
     async def _set(self, pod: JsonObject, status: JsonObject) -> None:
         metadata = pod["metadata"]

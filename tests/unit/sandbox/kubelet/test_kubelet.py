@@ -637,6 +637,18 @@ class TestShutdown:
             assert ("Failed", 137) == (obj["status"]["phase"], ended["exitCode"])
 
     @in_virtual_time
+    async def test_work_that_is_ended_early_has_failed(self) -> None:
+        metadata = {"finalizers": ["example.com/keep"], **annotated(**{RUN_DURATION: "1h"})}
+        async with machinery(node(), pod(metadata=metadata)) as world:
+            await world.pass_time(60)
+            await self.delete(world)
+            await world.pass_time(60)
+            obj = await world.get("v1", "Pod", "p")
+
+            ended = obj["status"]["containerStatuses"][0]["state"]["terminated"]
+            assert ("Failed", 143) == (obj["status"]["phase"], ended["exitCode"])
+
+    @in_virtual_time
     async def test_an_unreachable_node_lets_nothing_end(self) -> None:
         async with machinery(node(), pod()) as world:
             world.machines.inject("a", Fault.UNREACHABLE)
