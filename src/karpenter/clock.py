@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
@@ -410,6 +411,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._moves = 0
         self._passed = 0.0  # virtual seconds since the start
         self._turns = 0  # iterations of the loop since time last moved
+        self.thinking = 0.0  # virtual seconds that work handed to a thread takes
         self._timers = _Timers(self._move)
         super().__init__(self._timers)
         self._timers.is_sealed = True  # the loop's own self-pipe is registered; refuse all others
@@ -444,12 +446,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         func: Callable[[*Ts], T],
         *args: *Ts,
     ) -> asyncio.Future[T]:
-        """Do the work now and return its result as a future that is done."""
+        """Do the work now; its result is there at once, or after ``thinking``."""
         future: asyncio.Future[T] = self.create_future()
         try:
-            future.set_result(func(*args))
+            settle: Callable[[], None] = partial(future.set_result, func(*args))
         except Exception as error:  # noqa: BLE001 raised where the work is awaited
-            future.set_exception(error)
+            settle = partial(future.set_exception, error)
+        if self.thinking > 0:
+            self.call_later(self.thinking, _unless_done, future, settle)
+        else:
+            settle()
         return future
 
     def _move(self, seconds: float | None) -> None:
@@ -466,6 +472,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._turns += 1
         if self._turns > _TURNS_AT_ONE_INSTANT:
             raise StandstillError(self.now(), _waiting(self))
+
+
+def _unless_done(future: asyncio.Future[Any], settle: Callable[[], None]) -> None:
+    """Settle a future, unless whoever waited for it has given up."""
+    if not future.done():
+        settle()
 
 
 class _Timers(selectors.SelectSelector):

@@ -66,6 +66,15 @@ def variant(
             "shortLived": 2,
             "imageBytes": 0,
         },
+        "atEnd": {
+            "nodes": 2,
+            "nodesByZone": {"a": 2},
+            "dollarsHourly": 0.5,
+            "pending": 0,
+            "running": 7,
+            "requested": {"cpu": 0.8, "memory": 0.7, "pods": 0.1},
+            "lastNodeChange": 600.0,
+        },
         "decisions": {
             "byKind": {},
             "byMethod": {},

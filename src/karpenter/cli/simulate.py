@@ -1,6 +1,7 @@
 """``karpenter simulate``: a scenario in virtual time, with the real controllers."""
 
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -64,6 +65,14 @@ def simulate(
         str | None,
         unset_option("Instance types as a JSON list, instead of the scenario's.", metavar="FILE"),
     ] = None,
+    provider: Annotated[
+        str | None,
+        unset_option("The simulated cloud, instead of the scenario's: kwok.", metavar="NAME"),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Report on all scenarios side by side; first: baseline."),
+    ] = False,
     jobs: Annotated[
         int | None,
         unset_option(
@@ -132,6 +141,7 @@ def simulate(
     if not scenarios:
         output.fail("no scenario: name a file or a folder, or - for standard input (see --help)")
     _check_reports(reports or [])
+    _check_provider(provider)
     with output.progress("reading"):
         from karpenter.simulate.scenario.reader import Options
 
@@ -147,18 +157,19 @@ def simulate(
     for each in loaded:
         for text in each.warnings:
             output.warning(text)
+    has_report = bool(reports) or form == "html"
+    _check_together(loaded, is_compared=compare, has_report=has_report and not check)
     if check:
         for each in loaded:
             variants = len(each.variants)
             count = f"{variants} variant{'' if variants == 1 else 's'}"
             output.write(f"{each.name}: {each.scenario.metadata.name} can be run; {count}\n")
         return
-    if len(loaded) > 1 and (reports or form == "html"):
-        output.fail("a report is about one scenario; name only one with --report and -o html")
     if seeds is not None:
         _storm(loaded, read_seeds(seeds), jobs, resume, fails_fast=fail_fast, shrinks=shrink)
         return
-    _run_all(loaded, jobs, form, reports or [], shows_decisions=timeline)
+    made = _Made(form, reports or [], is_one=compare)
+    _run_all(loaded, jobs, made, shows_decisions=timeline)
 
 
 def _storm(
@@ -204,6 +215,45 @@ def _check_reports(reports: list[Path]) -> None:
             output.fail(f"--report {file}: the name ends neither in .html nor in .json")
         if not file.absolute().parent.is_dir():
             output.fail(f"--report {file}: there is no folder {file.parent}")
+
+
+def _check_provider(name: str | None) -> None:
+    from karpenter.simulate.scenario.models import PROVIDERS
+
+    if name is not None and name not in PROVIDERS:
+        output.fail(
+            f"--provider {name}: scenarios run on the simulated cloud {' or '.join(PROVIDERS)},"
+            " to which --instance-types gives the types and prices of another"
+        )
+
+
+def _check_together(loaded: "list[Loaded]", *, is_compared: bool, has_report: bool) -> None:
+    """Scenarios side by side last equally long; that users ask for the same is only better."""
+    from karpenter.simulate.lengths import seconds
+
+    if not is_compared:
+        if len(loaded) > 1 and has_report:
+            output.fail(
+                "a report is about one scenario; name only one with --report and -o html,"
+                " or give --compare"
+            )
+        return
+    if len(loaded) < 2:
+        output.fail("--compare: name at least two scenarios")
+    first = loaded[0]
+    for other in loaded[1:]:
+        for what, mine, its in (
+            ("lasts", first.scenario.until, other.scenario.until),
+            ("has a warm-up of", first.scenario.warmup, other.scenario.warmup),
+        ):
+            if seconds(mine) != seconds(its):
+                hint = "; give --until" if what == "lasts" else ""
+                output.fail(f"--compare: {other.name} {what} {its}, and {first.name} {mine}{hint}")
+        if other.demand_sha256 != first.demand_sha256:
+            output.warning(
+                f"{other.name}: its users ask for something else than those of {first.name}, so not"
+                " every difference is one of pools and settings"
+            )
 
 
 def _assignments(settings: list[str]) -> dict[str, str]:
@@ -253,20 +303,47 @@ def _load_all(names: list[str], options: "Options") -> "list[Loaded]":
     return loaded
 
 
+@dataclass(slots=True)
+class _Made:
+    """What is made of runs: reports on a terminal and in files, of each scenario or of all."""
+
+    form: str
+    files: list[Path]
+    is_one: bool  # all scenarios side by side
+    documents: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, made: dict[str, Any], source: str) -> None:
+        """A scenario has been run."""
+        self.documents.append(made)
+        if not self.is_one:
+            self._write(made, source)
+
+    def end(self, loaded: "list[Loaded]") -> None:
+        """All scenarios have been run, or those up to an interrupt."""
+        from karpenter.simulate.report.side_by_side import names_of, side_by_side
+
+        if self.is_one:
+            run = loaded[: len(self.documents)]
+            names = names_of([e.scenario.metadata.name for e in run], [e.name for e in run])
+            self.documents = [side_by_side(self.documents, names)]
+            self._write(self.documents[0], "---\n".join(each.text for each in run))
+        if self.form in ("json", "yaml"):
+            output.write(output.render(self.documents, "json" if self.form == "json" else "yaml"))
+
+    def _write(self, made: dict[str, Any], source: str) -> None:
+        _write_reports(self.files, made, source)
+        if self.form in ("table", "html"):
+            _print(made, self.form, source)
+
+
 def _run_all(
-    loaded: "list[Loaded]",
-    jobs: int | None,
-    form: str,
-    reports: list[Path],
-    *,
-    shows_decisions: bool,
+    loaded: "list[Loaded]", jobs: int | None, made: _Made, *, shows_decisions: bool
 ) -> None:
     from karpenter.simulate.progress import ProgressLine
     from karpenter.simulate.report.document import document, document_held
     from karpenter.simulate.runs import Interrupts, Showing, run_scenario, usable_cores
 
     interrupts, has_held = Interrupts(), True
-    documents: list[dict[str, Any]] = []
     for each in loaded:
         count = 1 if shows_decisions else min(jobs or usable_cores(), len(each.variants))
         with interrupts.watched(), ProgressLine(len(each.variants)) as line:
@@ -280,16 +357,12 @@ def _run_all(
             except KeyboardInterrupt:  # the second Ctrl-C
                 raise typer.Exit(EXIT_INTERRUPTED) from None
         _warn(run, each)
-        made = document(run)
-        documents.append(made)
-        has_held &= document_held(made)
-        _write_reports(reports, made, each.text)
-        if form in ("table", "html"):
-            _print(made, form, each.text)
+        found = document(run)
+        has_held &= document_held(found)
+        made.add(found, each.text)
         if interrupts.is_stopped():
             break
-    if form in ("json", "yaml"):
-        output.write(output.render(documents, "json" if form == "json" else "yaml"))
+    made.end(loaded)
     if interrupts.is_stopped():
         raise typer.Exit(EXIT_INTERRUPTED)
     if not has_held:

@@ -127,7 +127,7 @@ class FaultyTransport:
         clock: Clock | None = None,
     ) -> None:
         self._inner = inner
-        self._faults = faults
+        self.faults = faults
         self._dice = dice
         self._is_calm = is_calm
         self._clock = clock or running_clock()
@@ -176,7 +176,7 @@ class FaultyTransport:
             yield line
 
     def _happens(self, fault: str, request: Request) -> bool:
-        return self._dice.happens(fault, request, getattr(self._faults, fault))
+        return self._dice.happens(fault, request, getattr(self.faults, fault))
 
 
 def _refused(code: int, reason: str, message: str) -> Response:

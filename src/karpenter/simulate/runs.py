@@ -182,11 +182,14 @@ def not_modelled(scenario: Scenario) -> tuple[str, ...]:
         found.append("the time that machines take to boot, as machines.boot is not given")
     if scenario.control_plane.latency in ("0", "0s"):
         found.append("the latency of the API, as controlPlane.latency is not given")
-    found.append("the time that the controllers take to think")
+    if scenario.control_plane.thinking in ("0", "0s"):
+        text = "the time that the controllers take to think, as controlPlane.thinking is not given"
+        found.append(text)
     is_spot_moving = any(price.walk or price.series for price in scenario.prices)
     if not is_spot_moving and not any(step.price for step in scenario.timeline):
         found.append("prices that move, as prices are not given")
-    has_faults = scenario.faults is not None
+    varied = [*scenario.compare, *(each for axis in scenario.matrix.values() for each in axis)]
+    has_faults = scenario.faults is not None or any(each.faults is not None for each in varied)
     is_taken_back = bool(scenario.interruptions) or has_faults
     if not is_taken_back and not any(step.interrupt for step in scenario.timeline):
         found.append("spot machines that are taken back, as interruptions are not given")

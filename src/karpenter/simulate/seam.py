@@ -104,9 +104,9 @@ class VariantRun:
     decisions: tuple[DecisionRecord, ...]  # the oldest first
     problems: tuple[str, ...]  # unexpected errors of the controllers
     settings: Mapping[str, str]
-    warnings: tuple[
-        str, ...
-    ] = ()  # what users asked for in vain, such as scaling what is not there
+    # What users asked for in vain, such as scaling what is not there
+    warnings: tuple[str, ...] = ()
+    expectations: tuple[JsonObject, ...] = ()  # the outcomes of those that steps judged
 
 
 @dataclass(frozen=True, slots=True)

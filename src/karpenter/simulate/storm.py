@@ -81,7 +81,7 @@ class Judged:
 
 def storm_of(setup: Setup) -> Storm | None:
     """What goes wrong in a run; None where its scenario has no faults."""
-    wanted = setup.scenario.faults
+    wanted = setup.variant.faults
     if wanted is None:
         return None
     mix = STORM if isinstance(wanted, str) else wanted

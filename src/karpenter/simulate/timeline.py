@@ -5,10 +5,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.lengths import seconds
-from karpenter.simulate.scenario.models import VERBS, Pick, Scenario, TimelineStep
+from karpenter.simulate.scenario.models import (
+    VERBS,
+    Pick,
+    RequestFaults,
+    Scenario,
+    TimelineStep,
+)
 from karpenter.simulate.variants import setting_text
 
 Undo = Callable[[], Awaitable[None]]
@@ -16,7 +24,10 @@ _DEFAULT_NOTICE: Final = "2m"
 _WIRE: Final = {"soldOut": "sold_out", "zoneDown": "zone_down"}
 # Verbs whose effect can be taken back after a while
 UNDONE: Final = frozenset(
-    {"apply", "patch", "scale", "fail", "soldOut", "zoneDown", "price", "set", "kill", "clock"}
+    {
+        *("apply", "patch", "scale", "fail", "soldOut", "zoneDown", "price", "set", "kill"),
+        *("clock", "faults"),
+    }
 )
 
 
@@ -38,6 +49,7 @@ class World(Protocol):
     async def set_settings(self, settings: Mapping[str, str]) -> Undo: ...
     async def kill(self) -> Undo: ...
     async def set_clock(self, seconds: float) -> Undo: ...
+    async def set_faults(self, faults: RequestFaults) -> Undo: ...
     def mark(self, kind: str, text: str, nodes: Sequence[str]) -> None: ...
 
 
@@ -148,6 +160,12 @@ async def _to_the_rest(step: TimelineStep, world: World) -> tuple[Sequence[str],
         return (), step.kill, await world.kill()
     if step.clock is not None:
         return (), step.clock, await world.set_clock(seconds(step.clock))
+    if step.faults is not None:
+        told = msgspec.to_builtins(step.faults).items()
+        shown = ", ".join(f"{name} {often}" for name, often in told if often is not None)
+        return (), shown or "none", await world.set_faults(step.faults)
+    if step.expect is not None:  # judged by whoever runs the variant
+        return (), ", ".join(each.path for each in step.expect), None
     return (), step.mark or "", None
 
 

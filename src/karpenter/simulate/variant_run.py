@@ -9,12 +9,15 @@ from typing import Any, Final
 from karpenter.api.meta import JsonObject
 from karpenter.api.times import earlier, in_seconds
 from karpenter.clock import run_virtual
+from karpenter.decision_log.record import DecisionRecord
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.generators import Demand
 from karpenter.simulate.demand.objects import API_VERSIONS
 from karpenter.simulate.demand.operations import Operation
 from karpenter.simulate.engine.price_moves import PriceMove, price_moves
 from karpenter.simulate.lengths import seconds, shown
+from karpenter.simulate.report.document import outcomes_so_far
+from karpenter.simulate.scenario.models import Expectation
 from karpenter.simulate.seam import VariantRun, View
 from karpenter.simulate.timeline import Moment, Undo, happen, moments
 from karpenter.simulate.world import PRELUDE, Hooks, Progress, Setup, World
@@ -32,6 +35,7 @@ _FIRST: Final = (
     "KWOKNodeClass",
     "Node",
 )
+_OF_BOUND: Final = "cost.lowerBound"
 _MOST_GRID: Final = 2000
 _FINEST_GRID: Final = 10.0
 
@@ -56,6 +60,7 @@ class _Runner:
         self._chance = Chance(setup.seed)
         self._world = World(setup, hooks, self._chance)
         self._warnings: list[str] = []
+        self._judged: list[JsonObject] = []  # outcomes of expectations of steps
 
     async def live(self) -> VariantRun:
         """Run from the start to the end, or to where it is stopped."""
@@ -84,22 +89,14 @@ class _Runner:
             observed = tuple(observer.finish() for observer in observers)
             self._world.problems += self._world.controllers.problems()
             records = tuple(self._world.controllers.decisions.newest())[::-1]
+            left = self._left(ended, records, observed, is_complete=is_complete)
         finally:
             play.cancel()
             for task in self._world.tasks:
                 task.cancel()
             await asyncio.gather(play, *self._world.tasks, return_exceptions=True)
             await self._world.controllers.kill()
-        return VariantRun(
-            name=self._setup.variant.name,
-            ended=ended,
-            is_complete=is_complete,
-            observed=observed,
-            decisions=records,
-            problems=tuple(self._world.problems),
-            settings=self._setup.variant.settings,
-            warnings=tuple(self._warnings),
-        )
+        return left
 
     def _view(self) -> View:
         scenario, until = self._scenario, self._setup.until
@@ -218,7 +215,41 @@ class _Runner:
             undos.append(await happen(moment, self._world, self._chance, self._setup.manifests))
 
         await self._tried(take, f"timeline[{moment.index}]")
+        if moment.step.expect is not None:
+            self._judge(moment.step.expect)
         return undos[0] if undos else None
+
+    def _judge(self, expected: Sequence[Expectation]) -> None:
+        """Judge the report as it would be if the run ended here."""
+        now = self._world.now()
+        records = tuple(self._world.controllers.decisions.newest())[::-1]
+        watcher, bound, *_ = self._hooks.observers
+        # Judges of promises may be asked only once, and the bound takes its time
+        is_bound_asked = any(each.path.startswith(_OF_BOUND) for each in expected)
+        seen = (watcher.finish(), bound.finish() if is_bound_asked else [])
+        so_far = self._left(now, records, seen, is_complete=False)
+        self._judged += outcomes_so_far(so_far, expected)
+
+    def _left(
+        self,
+        ended: float,
+        records: tuple[DecisionRecord, ...],
+        observed: tuple[object, ...],
+        *,
+        is_complete: bool,
+    ) -> VariantRun:
+        """What the run has left behind at a moment."""
+        return VariantRun(
+            name=self._setup.variant.name,
+            ended=ended,
+            is_complete=is_complete,
+            observed=observed,
+            decisions=records,
+            problems=tuple(self._world.problems),
+            settings=self._setup.variant.settings,
+            warnings=tuple(self._warnings),
+            expectations=tuple(self._judged),
+        )
 
     async def _tried(self, what: Callable[[], Awaitable[None]], where: str) -> None:
         """Do what users ask for; a refusal of the API is a warning, as on their terminal."""

@@ -3,9 +3,17 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from karpenter.api.meta import JsonObject
-from karpenter.simulate.scenario.models import Machines, Price, Scenario, Setting, Variant
+from karpenter.simulate.scenario.models import (
+    FaultMix,
+    Machines,
+    Price,
+    Scenario,
+    Setting,
+    Variant,
+)
 
 MOST: int = 64
 ONLY = "scenario"  # the name of the variant of a scenario that compares nothing
@@ -20,6 +28,7 @@ class ResolvedVariant:
     objects: tuple[JsonObject, ...]
     machines: Machines
     prices: tuple[Price, ...]
+    faults: Literal["storm"] | FaultMix | None = None
 
 
 class NoTargetError(ValueError):
@@ -72,6 +81,7 @@ def resolved(
         objects=tuple(held),
         machines=variant.machines or scenario.machines,
         prices=tuple(scenario.prices if variant.prices is None else variant.prices),
+        faults=scenario.faults if variant.faults is None else variant.faults,
     )
 
 
@@ -123,6 +133,7 @@ def _joined(parts: Sequence[Variant]) -> Variant:
     """One variant that differs in all ways that several do."""
     prices = [each.prices for each in parts if each.prices is not None]
     machines = [each.machines for each in parts if each.machines is not None]
+    faults = [each.faults for each in parts if each.faults is not None]
     return Variant(
         name="-".join(each.name for each in parts),
         settings={name: value for each in parts for name, value in each.settings.items()},
@@ -131,4 +142,5 @@ def _joined(parts: Sequence[Variant]) -> Variant:
         remove=[target for each in parts for target in each.remove],
         machines=machines[-1] if machines else None,
         prices=prices[-1] if prices else None,
+        faults=faults[-1] if faults else None,
     )

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -33,8 +33,15 @@ from karpenter.simulate.engine.controllers import Controllers, OffsetClock
 from karpenter.simulate.engine.delays import DrawnDelays
 from karpenter.simulate.engine.price_moves import PriceMove
 from karpenter.simulate.engine.traffic import SeenTransport, SlowTransport
+from karpenter.simulate.faults import Faults, FaultyTransport, KeyedDice
 from karpenter.simulate.lengths import seconds, share
-from karpenter.simulate.scenario.models import ClientLimit, Interruptions, Pick, Scenario
+from karpenter.simulate.scenario.models import (
+    ClientLimit,
+    Interruptions,
+    Pick,
+    RequestFaults,
+    Scenario,
+)
 from karpenter.simulate.seam import MachineEvent, Mark, Observer, PriceChange
 from karpenter.simulate.timeline import Undo
 from karpenter.simulate.variants import ResolvedVariant, inverse, is_target
@@ -99,6 +106,7 @@ class World:
         self.clock: Final = running_clock()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
+        loop.thinking = seconds(setup.scenario.control_plane.thinking)
         self._own_clock = OffsetClock(loop)
         self.market: Final = market_of(setup.types, self.clock)
         self.machines: Final = Machines(self.now, self.market.price, self._tell)
@@ -113,6 +121,7 @@ class World:
             delays=self._delays,
             limits=_limits(setup.scenario),
         )
+        self._faulty: FaultyTransport | None = None  # whose probabilities steps change
         self.controllers: Final = Controllers(
             self._own_clock,
             self._transport(),
@@ -303,6 +312,24 @@ class World:
 
         return undo
 
+    async def set_faults(self, faults: RequestFaults) -> Undo:
+        """Let requests of the controllers go wrong as often as this from now on."""
+        faulty = self._faulty
+        assert faulty is not None, "a scenario with such a step has a transport that goes wrong"
+        before = faulty.faults
+        faulty.faults = Faults(
+            **{
+                each.name: share(often)
+                for each in fields(Faults)
+                if (often := getattr(faults, each.name)) is not None
+            }
+        )
+
+        async def undo() -> None:
+            faulty.faults = before
+
+        return undo
+
     def mark(self, kind: str, text: str, nodes: Sequence[str]) -> None:
         """Tell observers of a step."""
         mark = Mark(self.now(), kind, text, tuple(nodes))
@@ -356,6 +383,7 @@ class World:
         if name not in self.machines.there:
             return
         self.cluster.machines.inject(name, Fault.DISAPPEARS)
+        self._delays.machine_gone(name, self.clock.now())
         self.machines.gone(name, cause)
         try:
             await self.cluster.client.delete("v1", "nodes", None, name)
@@ -383,10 +411,12 @@ class World:
     # --- The cluster
 
     def follow(self, event: Event) -> None:
-        """Note what is gone."""
+        """Note what ends and what is gone."""
+        key = event.stored.key
+        if (key.group, key.resource) == ("", "pods"):
+            self._delays.pod_changed(event.obj, self.clock.now(), is_gone=event.type == "DELETED")
         if event.type != "DELETED":
             return
-        key = event.stored.key
         if (key.group, key.resource) == ("", "nodes"):
             self.machines.gone(key.name, "deleted")
             self.cluster.machines.clear(key.name)
@@ -417,7 +447,13 @@ class World:
         latency = seconds(self._scenario.control_plane.latency)
         if latency:
             transport = SlowTransport(transport, self.clock, latency)
-        return self._hooks.wrap(transport)
+        transport = self._hooks.wrap(transport)
+        if isinstance(transport, FaultyTransport):
+            self._faulty = transport
+        elif any(step.faults for step in self._scenario.timeline):
+            dice = KeyedDice(self._setup.seed)
+            transport = self._faulty = FaultyTransport(transport, Faults(), dice, clock=self.clock)
+        return transport
 
     def _wrote(self, request: Request) -> None:
         for observer in self._hooks.observers:

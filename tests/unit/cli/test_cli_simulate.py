@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from helpers.cluster_texts import POOL_TEXT
 from helpers.commands import run
+from karpenter.simulate.report.schema import schema
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "scenarios"
@@ -136,6 +138,51 @@ def test_the_schemas_are_printed() -> None:
 
 def test_scenarios_come_from_standard_input(small: Path) -> None:
     assert 0 == run("simulate", "-", "--until", "1m", stdin=SMALL).code
+
+
+def test_whole_scenarios_stand_side_by_side(small: Path, tmp_path: Path) -> None:
+    other, page = tmp_path / "other.yaml", tmp_path / "x.html"
+    other.write_text(SMALL.replace('["2", "4"]', '["16"]'))
+    words = ("simulate", "--compare", str(small), str(other), "--jobs", "1")
+    ran = run(*words, "-o", "json", "--report", str(page))
+
+    assert (0, []) == (ran.code, ran.errors)
+    found = json.loads(ran.out)
+    jsonschema_rs.validate(schema(), found)
+    assert ["small", "other"] == [each["name"] for each in found["variants"]]
+    assert "small" == found["comparison"]["baseline"]
+    assert found["comparison"]["metrics"][0]["values"][1]["ratio"] > 1
+    alone = document(str(small), "--jobs", "1")
+    assert {**alone["variants"][0], "name": "small"} == found["variants"][0]  # type: ignore[index]
+    assert alone["scenario"]["demandSha256"] == found["scenario"]["demandSha256"]  # type: ignore[index]
+    assert "other" in page.read_text()
+
+
+def test_other_demand_is_warned_of_and_other_lengths_are_refused(
+    small: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(SMALL.replace("replicas: 6", "replicas: 5").replace("small", "fewer"))
+    ran = run("simulate", "--compare", str(small), str(other), "--check")
+    assert 0 == ran.code
+    assert f"{other}: its users ask for something else than those of {small}" in ran.err
+
+    other.write_text(SMALL.replace("until: 10m", "until: 9m"))
+    ran = run("simulate", "--compare", str(small), str(other), "--check")
+    assert f"{other} lasts 9m, and {small} 10m; give --until" in ran.err
+    assert 2 == ran.code
+    assert 2 == run("simulate", "--compare", str(small), "--check").code
+    assert (
+        0 == run("simulate", "--compare", str(small), str(other), "--check", "--until", "9m").code
+    )
+
+
+def test_the_only_provider_may_be_named(small: Path) -> None:
+    assert 0 == run("simulate", str(small), "--provider", "kwok", "--check").code
+    ran = run("simulate", str(small), "--provider", "aws", "--check")
+
+    assert (2, 1) == (ran.code, len(ran.errors))
+    assert "scenarios run on the simulated cloud kwok" in ran.err
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

@@ -198,6 +198,20 @@ def test_names_that_nobody_has_are_named_with_the_nearest() -> None:
         ("warmup: 25h\n", "warmup: 25h is not before the end at 24h"),
         ("expect: [{path: a.b}]\n", "expect[0]: says no bound"),
         ("expect: [{path: a.b, atMost: 1}]\n", "go with than"),
+        (
+            "timeline:\n- {at: 1h, expect: [{path: a.b}]}\n",
+            "timeline[0].expect[0]: says no bound; give min, max or equals",
+        ),
+        (
+            "timeline:\n- {at: 1h, expect: [{path: a.b, than: x, atMost: 1}]}\n",
+            "compares variants, which a step cannot",
+        ),
+        (
+            "timeline:\n- {at: 1h, expect: [{path: a.b, in: x, max: 1}]}\n",
+            "expect[0].in: belongs to the step, beside expect",
+        ),
+        ("timeline:\n- {at: 1h, faults: {lost: 120%}}\n", "a percentage of at most 100%"),
+        ("timeline:\n- {at: 1h, for: 1m, expect: [{path: a.b, max: 1}]}\n", "cannot be undone"),
         ("include: [nothing.yaml]\n", "include[0]: nothing.yaml: "),
         ("compare: [{name: a, remove: [NodePool/x]}]\n", "a: there is no NodePool/x to change"),
         ("seed: 1\n---\nkind: Scenario\n", "2 documents of kind Scenario; exactly one is needed"),

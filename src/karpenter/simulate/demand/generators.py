@@ -174,12 +174,12 @@ class Demand:
         if bursts is None:
             return
         period, number = seconds(bursts.every), 0
-        at = 0.0
-        while at < self.until:
+        at, left = 0.0, bursts.times or math.inf
+        while at < self.until and left > 0:
             for _ in range(bursts.jobs):
                 yield at, number
                 number += 1
-            at += period
+            at, left = at + period, left - 1
 
     def _cron(self, workload: Workload) -> Iterator[Operation]:
         cron = workload.cron

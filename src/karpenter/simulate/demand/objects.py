@@ -9,6 +9,8 @@ from karpenter.simulate.scenario.models import Pod, Workload
 
 WORKLOAD: Final = "simulate.karpenter.sh/workload"  # pod annotation: whose start and end are drawn
 ROLLOUT: Final = "simulate.karpenter.sh/rollout"  # template annotation: how often it was changed
+ON_EVICTION: Final = "simulate.karpenter.sh/on-eviction"  # pod: "resume" keeps what it has done
+WORK: Final = "simulate.karpenter.sh/work"  # pod that resumes: how long all of its work takes
 RUN_DURATION: Final = "sandbox.karpenter.sh/run-duration"
 METRIC_TOTAL: Final = "sandbox.karpenter.sh/metric-total"
 GPU: Final = "nvidia.com/gpu"
@@ -62,8 +64,11 @@ def scaled_object(workload: Workload, replicas: int) -> JsonObject:
 
 
 def job(workload: Workload, name: str, pods: int, seconds: float) -> JsonObject:
-    """A Job whose pods run for so long."""
-    template = template_of(workload, **{RUN_DURATION: f"{seconds:.3f}s"})
+    """A Job whose pods run for so long; after an eviction all of it again, or what was left."""
+    length = f"{seconds:.3f}s"
+    resumes = workload.jobs is not None and workload.jobs.on_eviction == "resume"
+    notes = {ON_EVICTION: "resume", WORK: length} if resumes else {RUN_DURATION: length}
+    template = template_of(workload, **notes)
     return _object("batch/v1", "Job", workload, name, job_spec(template, pods))
 
 

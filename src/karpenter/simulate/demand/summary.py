@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.demand import csv_rows, sktrace
 from karpenter.simulate.demand.generators import Demand
-from karpenter.simulate.demand.objects import RUN_DURATION
+from karpenter.simulate.demand.objects import RUN_DURATION, WORK
 from karpenter.simulate.demand.operations import Operation, digest
 from karpenter.simulate.lengths import seconds
 
@@ -87,7 +87,8 @@ def _pods_of(obj: JsonObject) -> tuple[int, float]:
 
 
 def _length(metadata: JsonObject) -> float:
-    text = (metadata.get("annotations") or {}).get(RUN_DURATION, "")
+    notes = metadata.get("annotations") or {}
+    text = notes.get(RUN_DURATION) or notes.get(WORK, "")
     return max(seconds(text), 0.001) if text else 0.0
 
 

@@ -1,6 +1,6 @@
 """How long machines boot and pods start, run and end, as the scenario draws it."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -11,9 +11,11 @@ from karpenter.model import labels
 from karpenter.model.quantity import units
 from karpenter.simulate.amounts import Drawer, Samples
 from karpenter.simulate.chance import Chance
-from karpenter.simulate.demand.objects import WORKLOAD
+from karpenter.simulate.demand.objects import ON_EVICTION, WORK, WORKLOAD
 from karpenter.simulate.demand.sktrace import DURATIONS
+from karpenter.simulate.lengths import seconds
 from karpenter.simulate.scenario.models import Images, Machines, Scenario, Time
+from karpenter_sandbox.backend import parse_timestamp
 
 # Called with the node and the bytes of an image that it pulls
 Pulled = Callable[[str, int], None]
@@ -54,6 +56,49 @@ class ImagePulls:
         return next(matching, 0)
 
 
+class Resumed:
+    """What evicted pods of Jobs have done, for those that replace them.
+
+    A pod writes down how far it is when it is asked to end; one whose machine vanishes has done so
+    until then. Of several pods that a Job lost, the first replacement carries on for the first.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, deque[float]] = {}  # uid of a Job -> seconds done
+        self._carried: dict[str, float] = {}  # uid of a pod -> seconds that others have done
+        self._stopped: set[str] = set()  # uids of pods that have written it down
+        self._lost: dict[str, datetime] = {}  # node -> when its machine vanished
+
+    def rest(self, pod: JsonObject, work: float) -> float:
+        """Seconds of work that are left to a pod."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._carried:
+            waiting = self._left.get(_job_of(pod))
+            self._carried[uid] = waiting.popleft() if waiting else 0.0
+        return max(work - self._carried[uid], 0.001)
+
+    def changed(self, pod: JsonObject, now: datetime, *, is_gone: bool) -> None:
+        """A pod that resumes was written; it may have been asked to end."""
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        uid, phase = metadata["uid"], status.get("phase")
+        is_ending = is_gone or phase == "Failed" or "deletionTimestamp" in metadata
+        if is_ending and phase != "Succeeded" and uid not in self._stopped:
+            self._stopped.add(uid)
+            ended = min(now, self._lost.get(str(pod["spec"].get("nodeName", "")), now))
+            begun = _running_since(status)
+            done = max(0.0, (ended - begun).total_seconds()) if begun is not None else 0.0
+            carried = self._carried.get(uid, 0.0)
+            if done + carried:
+                self._left.setdefault(_job_of(pod), deque()).append(done + carried)
+        if is_gone:
+            self._stopped.discard(uid)
+            self._carried.pop(uid, None)
+
+    def machine_gone(self, node: str, now: datetime) -> None:
+        """The machine of a node is no more: nothing runs there from now on."""
+        self._lost[node] = now
+
+
 class DrawnDelays:
     """The delays of one run."""
 
@@ -74,6 +119,7 @@ class DrawnDelays:
         self._images = ImagePulls(machines.images, pulled) if machines.images else None
         self._counts: Counter[tuple[str, str]] = Counter()
         self._drawn: dict[tuple[str, str], float] = {}  # (stream, uid) -> seconds
+        self._resumed = Resumed()
 
     def boot(self, node: JsonObject) -> float | None:
         """Machines of the cloud boot as the scenario says; other nodes are there."""
@@ -98,8 +144,10 @@ class DrawnDelays:
         return pull + self._of_pod("start", self._starts, pod, time)
 
     def run(self, pod: JsonObject) -> float | None:
-        """Pods of CronJobs and of traces; the others say it themselves."""
+        """Pods of CronJobs, of traces and those that resume; the others say it themselves."""
         annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+        if WORK in annotations:
+            return self._resumed.rest(pod, seconds(annotations[WORK]))
         if DURATIONS in annotations:
             lengths = [float(each) for each in annotations[DURATIONS].split(",")]
             owner = _series_of(pod)
@@ -117,6 +165,15 @@ class DrawnDelays:
         has_own = workload is not None and workload.shutdown is not None
         time = workload.shutdown if workload is not None and has_own else self._machines.shutdown
         return self._of_pod("shutdown", self._shutdowns, pod, time or "0")
+
+    def pod_changed(self, pod: JsonObject, now: datetime, *, is_gone: bool) -> None:
+        """A pod was written."""
+        if ON_EVICTION in (pod["metadata"].get("annotations") or {}):
+            self._resumed.changed(pod, now, is_gone=is_gone)
+
+    def machine_gone(self, node: str, now: datetime) -> None:
+        """A machine has vanished, with all that ran on it."""
+        self._resumed.machine_gone(node, now)
 
     def forget(self, kind: str, obj: JsonObject) -> None:
         """Forget an object that is gone."""
@@ -138,6 +195,20 @@ class DrawnDelays:
             self._counts[stream, key] += 1
             self._drawn[named] = draw(number)
         return self._drawn[named]
+
+
+def _job_of(pod: JsonObject) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return str(owners[0]["uid"]) if owners else ""
+
+
+def _running_since(status: JsonObject) -> datetime | None:
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        part = state.get("running") or state.get("terminated") or {}
+        if "startedAt" in part:
+            return parse_timestamp(part["startedAt"])
+    return None
 
 
 def _workload_of(pod: JsonObject) -> str:

@@ -119,6 +119,7 @@ class Machines:
     def _count(self, now: float, life: Life, change: int) -> None:
         self._levels["nodes"].add(now, change)
         self._levels[f"nodes/pool/{life.pool}"].add(now, change)
+        self._levels[f"nodes/zone/{life.zone}"].add(now, change)
         self._levels[f"nodes/capacityType/{life.capacity_type}"].add(now, change)
 
 

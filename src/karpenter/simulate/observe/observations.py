@@ -53,6 +53,7 @@ class Observations:
     evictions: list[Eviction]
     workloads: list[WorkloadSeen]
     integrals: Mapping[str, float]  # amount x seconds
+    values: Mapping[str, float]  # at this moment
     means: Mapping[str, list[float]]
     peaks: Mapping[str, list[float]]
     crowds: list[Crowds]

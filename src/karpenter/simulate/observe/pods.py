@@ -17,13 +17,13 @@ from typing import Any, Final
 import msgspec
 
 from karpenter.api.meta import JsonObject
+from karpenter.simulate.demand.objects import ON_EVICTION
 from karpenter.simulate.observe.levels import Grid, Levels
 from karpenter_sandbox.conditions import find_condition, is_true
 from karpenter_sandbox.scheduling.requests import allocatable, pod_requests
 from karpenter_sandbox.store.store import Event, Key, Store
 
 RE_EVICTION_SECONDS: Final = 1800.0
-ON_EVICTION: Final = "simulate.karpenter.sh/on-eviction"  # pod: "resume" keeps what it has done
 BY_AUTOSCALER: Final = "DeletedByAutoscaler"  # instead of the reason of a DisruptionTarget
 _ENDED: Final = ("Succeeded", "Failed")
 _RESOURCES: Final = ("cpu", "memory", "pods")

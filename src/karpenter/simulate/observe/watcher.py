@@ -121,6 +121,7 @@ class Watcher:
                 WorkloadSeen(name, pods.workloads[name].lowest) for name in sorted(pods.workloads)
             ],
             integrals={name: levels[name].integral(now) for name in names},
+            values={name: levels[name].value for name in names},
             means={name: levels[name].means(now) for name in names},
             peaks={name: levels[name].peaks(now) for name in names},
             crowds=[_fewest(pods.crowds[kind], grid.count(now)) for kind in sorted(pods.crowds)],

@@ -12,13 +12,14 @@ from karpenter import __version__
 from karpenter.api.meta import JsonObject
 from karpenter.decision_log.record import DecisionRecord, Kind, Outcome, moment_text
 from karpenter.simulate.bound import dollar_hours
+from karpenter.simulate.lengths import shown
 from karpenter.simulate.observe.levels import HOUR, spread
 from karpenter.simulate.observe.machines import COST, Life, cost_of
 from karpenter.simulate.observe.observations import Observations
 from karpenter.simulate.promises import AT_REST
 from karpenter.simulate.report.causes import Causes, seconds_since
 from karpenter.simulate.report.comparison import comparison
-from karpenter.simulate.report.expectations import judged
+from karpenter.simulate.report.expectations import Expected, judged, outcomes
 from karpenter.simulate.seam import Run, VariantRun
 
 SHORT_LIVED: Final = 900.0
@@ -104,15 +105,21 @@ def variant_document(run: VariantRun) -> JsonObject:
         "pods": _pods(seen, run.decisions),
         "disruption": _disruption(seen, causes),
         "nodes": _nodes(seen, causes),
+        "atEnd": _at_end(seen),
         "decisions": _decisions(seen, run.decisions),
         "invariants": _invariants(run),
-        "expectations": [],
+        "expectations": list(run.expectations),
         "problems": list(run.problems),
         "series": _series(seen, bound),
         "lifelines": [_lifeline(life, causes) for life in seen.lives],
         "marks": [{"at": mark.at, "kind": mark.kind, "text": mark.text} for mark in seen.marks],
         "timeline": [_entry(seen, record) for record in run.decisions if _is_told(record)],
     }
+
+
+def outcomes_so_far(run: VariantRun, expected: Sequence[Expected]) -> list[JsonObject]:
+    """What becomes of expectations about a run if it ends here."""
+    return outcomes(variant_document(run), expected, shown(run.ended))
 
 
 def _seen(run: VariantRun) -> Observations:
@@ -219,6 +226,31 @@ def _nodes(seen: Observations, causes: Causes) -> JsonObject:
         "lifetime": lifetime,
         "shortLived": sum(span < SHORT_LIVED for span in spans),
         "imageBytes": seen.image_bytes,
+    }
+
+
+def _at_end(seen: Observations) -> JsonObject:
+    """The cluster as it is in the end, or when a step judges it."""
+    zones = "nodes/zone/"
+
+    def share(name: str) -> float | None:
+        room = seen.values.get(f"allocatable/{name}", 0.0)
+        return seen.values.get(f"requested/{name}", 0.0) / room if room else None
+
+    moves = [life.began for life in seen.lives]
+    moves += [life.ended for life in seen.lives if life.ended is not None]
+    return {
+        "nodes": round(seen.values.get("nodes", 0.0)),
+        "nodesByZone": {
+            name.removeprefix(zones): round(count)
+            for name, count in sorted(seen.values.items())
+            if name.startswith(zones)
+        },
+        "dollarsHourly": seen.values.get(COST, 0.0),
+        "pending": round(seen.values.get("pending", 0.0)),
+        "running": round(seen.values.get("running", 0.0)),
+        "requested": {name: share(name) for name in _RESOURCES},
+        "lastNodeChange": max(moves, default=None),
     }
 
 

@@ -28,6 +28,17 @@ class Expected(Protocol):
     def at_least(self) -> float | None: ...
 
 
+def outcomes(
+    variant: Mapping[str, Any], expected: Sequence[Expected], when: str = ""
+) -> list[JsonObject]:
+    """The outcomes of expectations about one variant alone, as it is at a moment."""
+    found = [_outcome(each, variant, None) for each in expected]
+    if when:
+        for each in found:
+            each["sentence"] = f"at {when}: {each['sentence']}"
+    return found
+
+
 def judged(report: JsonObject, expected: Sequence[Expected]) -> None:
     """Add the outcome of each expectation to the variants that it is about."""
     by_name = {variant["name"]: variant for variant in report["variants"]}

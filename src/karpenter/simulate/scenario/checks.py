@@ -273,6 +273,8 @@ def _timeline(scenario: Scenario, names: Names) -> Iterator[Problem]:
     for index, step in enumerate(scenario.timeline):
         here: Path = ("timeline", index)
         yield from _when(step, here)
+        for number, each in enumerate(step.expect or ()):
+            yield from _step_expectation(each, (*here, "expect", number))
         for target in _targets(step):
             if (problem := names.missing(target)) is not None:
                 yield Problem((*here, verb_of(step)), problem)
@@ -326,6 +328,16 @@ def _variants(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(path, f"there are two variants called {name}")
     for index, expectation in enumerate(scenario.expect):
         yield from _expectation(expectation, names, ("expect", index))
+
+
+def _step_expectation(each: Expectation, here: Path) -> Iterator[Problem]:
+    if each.than is not None or each.at_most is not None or each.at_least is not None:
+        text = "compares variants, which a step cannot; give min, max or equals"
+        yield Problem(here, text)
+    elif each.in_ is not None:
+        yield Problem((*here, "in"), "belongs to the step, beside expect")
+    elif each.min is None and each.max is None and each.equals is None:
+        yield Problem(here, "says no bound; give min, max or equals")
 
 
 def _expectation(each: Expectation, names: Collection[str], here: Path) -> Iterator[Problem]:

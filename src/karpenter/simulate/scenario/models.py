@@ -139,10 +139,13 @@ Times: TypeAlias = Length | Spread | list[MatchedTime]
 # --- The world
 
 
+PROVIDERS: Final = ("kwok",)
+
+
 class Provider(Part, frozen=True, kw_only=True):
     """The simulated cloud, and what it sells."""
 
-    name: Literal["kwok"] = "kwok"
+    name: Literal["kwok"] = "kwok"  # of PROVIDERS
     instance_types: str | None = None
 
 
@@ -171,11 +174,12 @@ class ClientLimit(Part, frozen=True, kw_only=True):
 
 
 class ControlPlane(Part, frozen=True, kw_only=True):
-    """The client limits of the control plane, and how slow its API is."""
+    """The client limits of the control plane, and how slow its API and the controllers are."""
 
     controller_manager: ClientLimit = ClientLimit(qps=20, burst=30)
     scheduler: ClientLimit = ClientLimit(qps=50, burst=100)
     latency: Length = "0s"
+    thinking: Length = "0s"
 
 
 class PriceFile(Part, frozen=True, kw_only=True):
@@ -310,6 +314,7 @@ class Bursts(Part, frozen=True, kw_only=True):
 
     every: Length
     jobs: AtLeastOne
+    times: AtLeastOne | None = None
 
 
 class Jobs(Part, frozen=True, kw_only=True):
@@ -319,6 +324,7 @@ class Jobs(Part, frozen=True, kw_only=True):
     bursts: Bursts | None = None
     duration: Time = "1m"
     parallelism: AtLeastOne = 1
+    on_eviction: Literal["restart", "resume"] = "restart"
 
 
 class Cron(Part, frozen=True, kw_only=True):
@@ -487,8 +493,36 @@ VERBS: Final = (
     "set",
     "kill",
     "clock",
+    "faults",
+    "expect",
     "mark",
 )
+
+
+class RequestFaults(Part, frozen=True, kw_only=True):
+    """How often requests of the controllers go wrong."""
+
+    conflict: Probability | None = None
+    throttled: Probability | None = None
+    broken: Probability | None = None
+    lost: Probability | None = None
+    unreachable: Probability | None = None
+    slow: Probability | None = None
+    dropped: Probability | None = None
+    expired: Probability | None = None
+
+
+class Expectation(Part, frozen=True, kw_only=True):
+    """What a figure of the report must be."""
+
+    path: Annotated[str, Meta(pattern=_FIELD)]
+    in_: str | None = msgspec.field(name="in", default=None)
+    than: str | None = None
+    min: float | None = None
+    max: float | None = None
+    equals: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
 
 
 class TimelineStep(Part, frozen=True, kw_only=True):
@@ -518,6 +552,8 @@ class TimelineStep(Part, frozen=True, kw_only=True):
     set: dict[str, Setting] | None = None
     kill: Literal["controllers"] | None = None
     clock: SignedLength | None = None
+    faults: RequestFaults | None = None
+    expect: Annotated[list[Expectation], Meta(min_length=1)] | None = None
     mark: str | None = None
 
 
@@ -570,17 +606,9 @@ class MishapOf(Part, frozen=True, kw_only=True):
     number: Count = 0
 
 
-class FaultMix(Part, frozen=True, kw_only=True):
+class FaultMix(RequestFaults, frozen=True, kw_only=True):
     """How strong each fault may be; each seed has some of them, and less of each."""
 
-    conflict: Probability | None = None
-    throttled: Probability | None = None
-    broken: Probability | None = None
-    lost: Probability | None = None
-    unreachable: Probability | None = None
-    slow: Probability | None = None
-    dropped: Probability | None = None
-    expired: Probability | None = None
     sold_out: SoldOutFault | None = None
     interrupt: InterruptFault | None = None
     not_ready: NodeFault | None = None
@@ -605,19 +633,7 @@ class Variant(Part, frozen=True, kw_only=True):
     remove: list[Target] = msgspec.field(default_factory=list)
     machines: Machines | None = None
     prices: list[Price] | None = None
-
-
-class Expectation(Part, frozen=True, kw_only=True):
-    """What a figure of the report must be."""
-
-    path: Annotated[str, Meta(pattern=_FIELD)]
-    in_: str | None = msgspec.field(name="in", default=None)
-    than: str | None = None
-    min: float | None = None
-    max: float | None = None
-    equals: float | None = None
-    at_most: float | None = None
-    at_least: float | None = None
+    faults: Literal["storm"] | FaultMix | None = None
 
 
 class ReportOptions(Part, frozen=True, kw_only=True):
