@@ -76,6 +76,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse sets as lists of cases: every worker of pytest-xdist would have an order of its own."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if any(
+            isinstance(given, set | frozenset) for given in (*mark.args[1:], *mark.kwargs.values())
+        ):
+            raise pytest.UsageError(
+                f"{metafunc.definition.nodeid}: the cases are a set, whose order differs from"
+                " process to process; sort it"
+            )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = ledger()
