@@ -7,6 +7,7 @@ more than 8Gi, else small), ``special`` (``optional``, on large types only) and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
@@ -199,11 +200,4 @@ def _saying_which_reservation(way: Offering) -> Offering:
     if way.requirements.get(RESERVATION_ID) is not None:
         return way
     absent = Requirement(RESERVATION_ID, complement=False)
-    return Offering(
-        requirements=way.requirements & (absent,),
-        price=way.price,
-        available=way.available,
-        capacity=way.capacity,
-        overhead=way.overhead,
-        overlaid=way.overlaid,
-    )
+    return replace(way, requirements=way.requirements & (absent,))

@@ -1,0 +1,1 @@
+"""The answers of the dashboard: costs, plans, reasons, what-ifs and decisions, as documents."""
