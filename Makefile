@@ -110,7 +110,7 @@ charts: helm ## write what the charts, and the roles of examples/install, have f
 parity: install ## our decisions beside Karpenter's on random problems; SEEDS=1..10000 for more (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m parity $(SEEDS)
 
-bench: install ## the benchmarks, three quarters of an hour in all; BENCH=solver for one, BENCH_FLAGS=--smoke
+bench: install ## the benchmarks, an hour and a quarter in all; BENCH=solver for one, BENCH_FLAGS=--smoke
 	$(BIN)/python -m benchmarks $(BENCH) $(BENCH_FLAGS)
 
 bench-compare: install ## our solver and controller beside Karpenter's own (needs Go)

@@ -1,6 +1,6 @@
 """Run benchmarks, all of them or by name, each in a process of its own.
 
-    python -m benchmarks                       all of them, three quarters of an hour
+    python -m benchmarks                       all of them, an hour and a quarter
     python -m benchmarks --list                which there are
     python -m benchmarks solver decode         some of them
     python -m benchmarks solver --only a       flags after a single name are that benchmark's own
