@@ -6,7 +6,7 @@ Findings are printed in the order of the input, one line each, with file, line, 
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
@@ -48,16 +48,43 @@ def load_documents(
     return load(names, recursive=recursive, standard_input=standard_input, maker=maker)
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with the input, or worth knowing about it, as a command would print it."""
+
+    text: str  # with file and line, where it has them
+    is_error: bool = True
+    line: int | None = None
+    field: str = ""  # such as spec.template.spec.taints[0].key
+
+    def say(self) -> None:
+        """Print it."""
+        (output.error if self.is_error else output.warning)(self.text)
+
+
+def findings(
+    document: "Document", errors: "Iterable[FieldError]", warnings: "Iterable[FieldWarning]"
+) -> list[Finding]:
+    """The findings of one object from top to bottom."""
+    from karpenter.admission.errors import render_path
+
+    texts = [(False, warning.path, str(warning)) for warning in warnings]
+    texts += [(True, error.path, said(error)) for error in errors]
+    found = []
+    for is_error, path, text in texts:
+        line = document.line(path)
+        title = title_of(document.data) + ("" if path else ":")
+        whole = f"{document.source.name}:{line}: {title} {text}"
+        found.append(Finding(whole, is_error, line, render_path(path)))
+    return sorted(found, key=lambda each: each.line or 0)
+
+
 def report(
     document: "Document", errors: "Iterable[FieldError]", warnings: "Iterable[FieldWarning]"
 ) -> None:
     """Print the findings of one object from top to bottom."""
-    texts = [(output.warning, warning.path, str(warning)) for warning in warnings]
-    texts += [(output.error, error.path, said(error)) for error in errors]
-    lines = {path: document.line(path) for _, path, _ in texts}
-    for say, path, text in sorted(texts, key=lambda item: lines[item[1]]):
-        title = title_of(document.data) + ("" if path else ":")
-        say(f"{document.source.name}:{lines[path]}: {title} {text}")
+    for each in findings(document, errors, warnings):
+        each.say()
 
 
 def said(error: "FieldError") -> str:

@@ -6,10 +6,10 @@ ends. Kinds that no plan depends on are ignored with a warning.
 
 import gc
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from karpenter.admission.check import Checked, check
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_below
@@ -22,11 +22,11 @@ from karpenter.api.node_classes import node_class_model
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.console import manifest_files, output
+from karpenter.console.manifest_files import Finding
 from karpenter.console.screen import sample
 from karpenter.conversion.catalogue import Route, claim_of
 from karpenter.conversion.keys import rename_keys
 from karpenter.inquiry.core_kinds import CoreKinds
-from karpenter.inquiry.expected_status import settled_files, with_marks
 from karpenter.inquiry.overlay import Overlay, overlaid
 from karpenter.inquiry.runtime_classes import (
     as_admitted,
@@ -34,10 +34,11 @@ from karpenter.inquiry.runtime_classes import (
     overhead_errors,
     runtime_classes,
 )
+from karpenter.inquiry.snapshots import snapshot_of_files
 from karpenter.inquiry.valid_objects import ValidObjects
+from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.files import STANDARD_INPUT, Loaded
-from karpenter.manifests.reader import Document
-from karpenter.state.cluster import snapshot_of
+from karpenter.manifests.reader import Document, read
 from karpenter.state.expansion import InputProblem, expand
 from karpenter.state.object_keys import key_of
 from karpenter.state.snapshot import Snapshot
@@ -84,9 +85,20 @@ class Change:
     def over(self, base: Sequence[Resource]) -> Overlay:
         """Lay them over the objects of a cluster, or list what is wrong and end the command."""
         found = overlaid(base, self.objects)
-        if found.problems:
-            _refuse(found.problems, self.documents)
+        _refuse(self.findings(found.problems))
         return found
+
+    def findings(self, problems: Iterable[InputProblem]) -> list[Finding]:
+        """Problems of these objects, with where they stand."""
+        return [_located(problem, self.documents) for problem in problems]
+
+
+@dataclass(frozen=True, slots=True)
+class FileCluster:
+    """The objects that manifests stand for, before anything is settled about them."""
+
+    objects: tuple[Resource, ...] = ()
+    unjudged: frozenset[str] = frozenset()  # disruption budgets that came without a status
 
 
 def load_cluster(
@@ -97,30 +109,26 @@ def load_cluster(
     With anything wrong, list it and end the command.
     """
     with _without_collection():
-        return _load_cluster(names, recursive, provider, change)
+        found = load_objects(names, recursive=recursive, provider=provider)
+        before = snapshot_of_files(found.objects, found.unjudged)
+        if change is None:
+            return before, None
+        after = change.over(found.objects)
+        return before, snapshot_of_files(after.objects, found.unjudged | after.budgets)
 
 
-def _load_cluster(
-    names: Sequence[str], recursive: bool, provider: str, change: Change | None
-) -> tuple[Snapshot, Snapshot | None]:
-    found = load_change(names, recursive=recursive, provider=provider)
-    expansion = expand(found.objects)
-    if expansion.problems:
-        _refuse(expansion.problems, found.documents)
-    unjudged = {
+def load_objects(names: Sequence[str], *, recursive: bool, provider: str) -> FileCluster:
+    """Return the objects that manifests stand for, or list what is wrong and end the command."""
+    with _without_collection():
+        found = load_change(names, recursive=recursive, provider=provider)
+        expansion = expand(found.objects)
+        _refuse(found.findings(expansion.problems))
+    unjudged = frozenset(
         key_of(resource)
         for document, resource in zip(found.documents, found.objects, strict=True)
         if isinstance(resource, PodDisruptionBudget) and not document.data.get("status")
-    }
-    before = _settled(expansion.objects, unjudged)
-    if change is None:
-        return before, None
-    after = change.over(expansion.objects)
-    return before, _settled(after.objects, unjudged | after.budgets)
-
-
-def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot:
-    return with_marks(snapshot_of(settled_files(objects, unjudged)))
+    )
+    return FileCluster(expansion.objects, unjudged)
 
 
 def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
@@ -128,22 +136,44 @@ def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Chan
     with output.progress("reading"), _without_collection():
         sound = ValidObjects()
         loaded = manifest_files.load_documents(names, recursive=recursive, maker=sound)
-        taken = _taken_in_all(loaded.documents, sound)
-        entries = [each for each in taken if isinstance(each, _Entry)]
-        _convert_old(entries)
-        _take_foreign_classes(entries)
-        _add_runtimes(entries)
-        core = CoreKinds()
-        for entry in entries:
-            _judge(entry, provider, core)
-        change = _change(loaded.documents, taken)
-    errors = _say(loaded, entries)
+        change, found = _judged(loaded, provider, sound)
+    for each in found:
+        each.say()
+    errors = sum(each.is_error for each in found)
     if errors:
         output.fail(f"nothing is planned: {manifest_files.problems(errors)}")
     if not loaded.documents:
         named = ["standard input" if name == STANDARD_INPUT else name for name in names]
         output.note(f"note: there is no object in {sample(named, most=3)}")
     return change
+
+
+def read_change(data: bytes, name: str, *, provider: str) -> tuple[Change, list[Finding]]:
+    """Return the objects of manifests that are no file, and what ``plan`` would print about them.
+
+    With an error among the findings the objects are not complete, and nothing is to be planned.
+    """
+    sound = ValidObjects()
+    loaded = Loaded()
+    try:
+        loaded.documents.extend(read(data, name, sound))
+    except ManifestError as error:
+        loaded.errors.append(error)
+    return _judged(loaded, provider, sound)
+
+
+def _judged(loaded: Loaded, provider: str, sound: ValidObjects) -> tuple[Change, list[Finding]]:
+    """Check and convert what was read; return it with every finding in the order of the input."""
+    taken = _taken_in_all(loaded.documents, sound)
+    entries = [each for each in taken if isinstance(each, _Entry)]
+    _convert_old(entries)
+    _take_foreign_classes(entries)
+    _add_runtimes(entries)
+    core = CoreKinds()
+    for entry in entries:
+        _judge(entry, provider, core)
+    change = _change(loaded.documents, taken)
+    return change, [*_findings(loaded, entries)]
 
 
 def _change(documents: Iterable[Document], taken: Iterable[Resource | _Entry]) -> Change:
@@ -168,10 +198,12 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> NoReturn:
-    for problem in problems:
-        output.error(f"{_places(problem, documents)}: {problem.text}")
-    output.fail(f"nothing is planned: {manifest_files.problems(len(problems))}")
+def _refuse(found: Sequence[Finding]) -> None:
+    """End the command where anything was found."""
+    for each in found:
+        each.say()
+    if found:
+        output.fail(f"nothing is planned: {manifest_files.problems(len(found))}")
 
 
 def _taken_in_all(documents: Sequence[Document], sound: ValidObjects) -> list[Resource | _Entry]:
@@ -345,19 +377,16 @@ def _model_of(entry: _Entry, obj: Mapping[str, Any]) -> Resource:
     return convert(obj)
 
 
-def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
-    """Print every finding in the order of the input and return how many of them are errors."""
+def _findings(loaded: Loaded, entries: Iterable[_Entry]) -> Iterator[Finding]:
+    """Every finding in the order of the input."""
     for unreadable in loaded.errors:
-        output.error(str(unreadable))
-    errors = len(loaded.errors)
+        yield Finding(str(unreadable), line=unreadable.line)
     left_out = Counter(_kind_of(entry) for entry in entries if _has_no_effect(entry))
     for entry in entries:
-        manifest_files.report(entry.document, entry.errors, entry.warnings)
-        errors += len(entry.errors)
+        yield from manifest_files.findings(entry.document, entry.errors, entry.warnings)
         alike = left_out.pop(_kind_of(entry), 0) if _has_no_effect(entry) else 0
         if alike:
-            _say_passed_over(entry, alike)
-    return errors
+            yield _passed_over(entry, alike)
 
 
 def _has_no_effect(entry: _Entry) -> bool:
@@ -368,22 +397,26 @@ def _is_without_effect(document: Document) -> bool:
     return isinstance(document.kind, str) and document.kind in _WITHOUT_EFFECT
 
 
-def _say_passed_over(entry: _Entry, alike: int) -> None:
+def _passed_over(entry: _Entry, alike: int) -> Finding:
     document = entry.document
     why = _WITHOUT_EFFECT.get(document.data["kind"], _OTHERS)
     if entry.is_passed_over:
         (unknown,) = check(document.data).errors[:1]
         why = unknown.detail if "did you mean" in unknown.detail else why
     more = f" (and {alike - 1} more of it)" if alike > 1 else ""
-    where = f"{document.source.name}:{document.line(('kind',))}"
-    output.warning(f"{where}: {manifest_files.title_of(document.data)} is ignored: {why}{more}")
+    line = document.line(("kind",))
+    title = manifest_files.title_of(document.data)
+    text = f"{document.source.name}:{line}: {title} is ignored: {why}{more}"
+    return Finding(text, is_error=False, line=line, field="kind")
 
 
 def _kind_of(entry: _Entry) -> tuple[str, str]:
     return str(entry.document.api_version), str(entry.document.kind)
 
 
-def _places(problem: InputProblem, documents: Sequence[Document]) -> str:
+def _located(problem: InputProblem, documents: Sequence[Document]) -> Finding:
     at = [documents[position] for position in problem.positions]
-    places = [f"{each.source.name}:{each.line(('metadata', 'name'))}" for each in at]
-    return " and ".join(dict.fromkeys(places))
+    lines = [each.line(("metadata", "name")) for each in at]
+    places = [f"{each.source.name}:{line}" for each, line in zip(at, lines, strict=True)]
+    where = " and ".join(dict.fromkeys(places))
+    return Finding(f"{where}: {problem.text}", line=next(iter(lines), None))

@@ -26,7 +26,6 @@ from karpenter.api.meta import Condition, Resource, kind_of
 from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.clock import SystemClock
 from karpenter.cloud.provider import (
     CloudError,
@@ -39,9 +38,8 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.console import output
 from karpenter.console.quiet import run_quietly
 from karpenter.inquiry import offline
-from karpenter.inquiry.expected_status import settled_pool, with_marks
 from karpenter.inquiry.overlay import Overlay
-from karpenter.inquiry.pdb_status import judged
+from karpenter.inquiry.snapshots import snapshot_of_cluster, with_judged_budgets
 from karpenter.kube.access.config import ClusterConfig, load_config
 from karpenter.kube.client import Client
 from karpenter.kube.errors import (
@@ -59,9 +57,8 @@ from karpenter.kube.kinds import resource_of
 from karpenter.kube.transport import Request, Transport
 from karpenter.model.conditions import DRIFTED, LAUNCHED, TRUE
 from karpenter.settings import Settings
-from karpenter.state.cluster import KEPT_KINDS, snapshot_of
+from karpenter.state.cluster import KEPT_KINDS
 from karpenter.state.nodes import StateNode
-from karpenter.state.object_keys import key_of
 from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
@@ -209,16 +206,6 @@ async def _time_there(transport: Transport) -> datetime | None:
     return None
 
 
-def _snapshot(resources: Iterable[Resource], *, has_old_keys: bool) -> Snapshot:
-    settled = (settled_pool(each) if isinstance(each, NodePool) else each for each in resources)
-    snapshot = with_marks(snapshot_of(settled))
-    if not has_old_keys:
-        return snapshot
-    from karpenter.scheduling.inputs.legacy_keys import in_current_keys
-
-    return in_current_keys(snapshot)
-
-
 class _Reading:
     """One read of a cluster, with what could not be read."""
 
@@ -242,18 +229,11 @@ class _Reading:
         del others[NodePool]
         old, *found = await self._lists([Provisioner, *others])
         read = [*pools, *(each for items in found for each in items)]
-        before = _snapshot(read, has_old_keys=bool(old))
+        before = snapshot_of_cluster(read, has_old_keys=bool(old))
         if overlay is None:
             return before, None
-        after = overlay(read)
-        pods = [each for each in after.objects if isinstance(each, Pod)] if after.budgets else []
-        judged_now = [
-            judged(each, pods)
-            if isinstance(each, PodDisruptionBudget) and key_of(each) in after.budgets
-            else each
-            for each in after.objects
-        ]
-        return before, _snapshot(judged_now, has_old_keys=bool(old))
+        changed = with_judged_budgets(overlay(read))
+        return before, snapshot_of_cluster(changed, has_old_keys=bool(old))
 
     async def _require_nodes(self) -> None:
         """Distinguish a cluster without Karpenter from what is no cluster at all."""

@@ -264,8 +264,6 @@ def question(
     time_budget: str | None = None,
 ) -> Question:
     """Read everything a plan depends on, or end the command with one sentence."""
-    from karpenter.scheduling.inputs.cluster import as_planned
-
     moment = plan_settings.moment(now)  # first, so that a wrong value ends the command at once
     seconds = plan_settings.seconds(time_budget)
     settings, gates_are_set = plan_settings.assigned(assignments)
@@ -280,18 +278,54 @@ def question(
     asked: Question | None = None
     for snapshot, offer in worlds:
         is_last = snapshot is worlds[-1][0]  # notes are printed once, for the changed cluster
-        opened = plan_settings.with_gates_for(
-            snapshot, settings, gates_are_set=gates_are_set, is_said=is_last
-        )
         if is_last:
             _point_out_foreign_pools(snapshot, offer.facts)
-        planners = plan_settings.for_planners(opened)
-        shown = as_planned(snapshot, offer.facts.name, overlays=planners.planning.overlays)
-        if is_last:
-            _point_out_unusable_overlays(snapshot, shown, offer.facts.name)
-        asked = Question(shown, offer, planners, moment, seconds, asked, namespace)
+        asked = asked_about(
+            snapshot,
+            offer,
+            settings,
+            moment,
+            gates_are_set=gates_are_set,
+            is_said=is_last,
+            time_budget=seconds,
+            before=asked,
+            namespace=namespace,
+        )
     assert asked is not None, "there is a cluster to plan for"
     return asked
+
+
+def asked_about(
+    snapshot: "Snapshot",
+    offer: CloudOffer,
+    settings: "Settings",
+    now: datetime,
+    *,
+    gates_are_set: bool,
+    is_said: bool = True,
+    **more: Any,
+) -> Question:
+    """The question that is asked about a cluster.
+
+    Args:
+        snapshot: the cluster.
+        offer: what the cloud offers to it.
+        settings: those of the controller.
+        now: the moment to plan for.
+        gates_are_set: whether the user sets feature gates; otherwise a cluster that uses one has it.
+        is_said: whether to print notes.
+        more: the other fields of a question.
+    """
+    from karpenter.scheduling.inputs.cluster import as_planned
+
+    opened = plan_settings.with_gates_for(
+        snapshot, settings, gates_are_set=gates_are_set, is_said=is_said
+    )
+    planners = plan_settings.for_planners(opened)
+    shown = as_planned(snapshot, offer.facts.name, overlays=planners.planning.overlays)
+    if is_said:
+        _point_out_unusable_overlays(snapshot, shown, offer.facts.name)
+    return Question(shown, offer, planners, now, **more)
 
 
 _World: TypeAlias = "tuple[Snapshot, CloudOffer]"

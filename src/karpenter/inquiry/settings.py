@@ -133,9 +133,10 @@ def with_gates_for(
         # A condition of the pool states that the controller runs without this gate
         used["StaticCapacity"] = False
         named = ", ".join(sorted(held))
-        output.note(
+        _note(
+            is_said,
             f"note: spec.replicas of NodePool {named} has no effect: the controller runs without"
-            " the feature gate StaticCapacity; --set FEATURE_GATES=StaticCapacity=true plans with it"
+            " the feature gate StaticCapacity; --set FEATURE_GATES=StaticCapacity=true plans with it",
         )
     wanted = [gate for gate, is_used in used.items() if is_used and not gates[gate]]
     if not wanted:

@@ -1,6 +1,5 @@
 """``karpenter explain``: the reasons behind one object."""
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -10,6 +9,7 @@ from karpenter.console import output
 from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_option
 from karpenter.console.screen import View, in_order, laid_out
 from karpenter.inquiry import completion, question
+from karpenter.inquiry.names import no_such_key
 from karpenter.inquiry.question import asking
 
 if TYPE_CHECKING:
@@ -169,13 +169,11 @@ def deployment(
 
 def _explained(keys: Sequence[str], asked: question.Question) -> "list[PodExplanation]":
     """Plan for the whole cluster once, and explain some of its pods."""
-    from karpenter.report.pod_explanation import explain_pod
-    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
+    from karpenter.inquiry.plans import Plans
 
-    captured = SolveCapture()
+    plans = Plans(asked)
     with output.progress("planning"):
-        outcome = asked.provisioning(captured)
-        return [explain_pod(key, asked.snapshot, outcome, captured) for key in keys]
+        return [plans.pod(key) for key in keys]
 
 
 def _scoped(name: str, namespace: str | None) -> str:
@@ -218,49 +216,28 @@ def node(
 ) -> None:
     """Explain one node."""
     asked = ask()
-    _refuse_unlaunched(name, asked.snapshot)
-    if asked.snapshot.node(name) is None and _is_planned(name, asked, form):
+
+    from karpenter.inquiry.plans import NoSuchObjectError, Plans
+    from karpenter.report.node_explanation import PlannedNode, node_document, planned_document
+
+    try:
+        with output.progress("planning"):
+            explanation = Plans(asked).node(name)
+    except NoSuchObjectError as error:
+        output.fail(str(error))
+    if form != "table":
+        if isinstance(explanation, PlannedNode):
+            output.write(output.render([planned_document(explanation)], form))
+        else:
+            output.write(output.render([node_document(explanation)], form))
         return
-    known = _known("node", name, [each.name for each in asked.snapshot.nodes], asked.snapshot.node)
 
-    from karpenter.report.node_explanation import explain_node, node_document
+    from karpenter.cli.explain.node_view import node_parts, planned_parts
 
-    with output.progress("planning"):
-        explanation = explain_node(known, asked.disruption(), asked.view)
-    if form == "table":
-        from karpenter.cli.explain.node_view import node_parts
-
+    if isinstance(explanation, PlannedNode):
+        output.write(laid_out(planned_parts(explanation)))
+    else:
         output.write(laid_out(node_parts(explanation, now=asked.now)))
-    else:
-        output.write(output.render([node_document(explanation)], form))
-
-
-def _is_planned(name: str, asked: question.Question, form: View) -> bool:
-    """Explain a node that a plan would create; False if there is none of that name."""
-    from karpenter.report.node_explanation import explain_planned, planned_document
-
-    with output.progress("planning"):
-        planned = explain_planned(name, asked.provisioning())
-    if planned is None:
-        return False
-    if form == "table":
-        from karpenter.cli.explain.node_view import planned_parts
-
-        output.write(laid_out(planned_parts(planned)))
-    else:
-        output.write(output.render([planned_document(planned)], form))
-    return True
-
-
-def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
-    """End with the reason why a claim has no node to explain."""
-    from karpenter.model.conditions import LAUNCHED, find, in_words
-
-    for claim in snapshot.unlaunched:
-        if claim.metadata.name == name:
-            found = find(claim.status.conditions, LAUNCHED)
-            why = f": {in_words(found)}" if found is not None else ""
-            output.fail(f"NodeClaim {name} has no node, as it has not launched{why}")
 
 
 @explain.command(cls=PlainCommand, name="nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
@@ -275,34 +252,21 @@ def nodepool(
 ) -> None:
     """Explain one pool."""
     asked = ask()
-    pools = asked.snapshot.node_pools
-    known = _known("NodePool", name, pools, pools.get)
 
-    from karpenter.report.nodepool_explanation import explain_pool, pool_document
+    from karpenter.inquiry.plans import NoSuchObjectError, Plans
+    from karpenter.report.nodepool_explanation import pool_document
 
-    with output.progress("looking"):
-        explanation = explain_pool(known, asked.view())
+    try:
+        with output.progress("looking"):
+            explanation = Plans(asked).pool(name)
+    except NoSuchObjectError as error:
+        output.fail(str(error))
     if form == "table":
         from karpenter.cli.explain.nodepool_view import pool_parts
 
         output.write(laid_out(pool_parts(explanation, now=asked.now)))
     else:
         output.write(output.render([pool_document(explanation)], form))
-
-
-def _known(kind: str, name: str, names: Iterable[str], find: Callable[[str], object | None]) -> str:
-    """Find the object that is meant, or end the command."""
-    if find(name) is None:
-        output.fail(f"there is no {kind} {name}{_meant(kind, name, in_order(names))}")
-    return name
-
-
-def _meant(kind: str, name: str, known: list[str]) -> str:
-    if not known:
-        return f": there are no {kind}s at all"
-    begins = [each for each in known if each.startswith(name)]
-    meant = ", ".join(begins[:3] or difflib.get_close_matches(name, known, n=3))
-    return f"; did you mean {meant}?" if meant else f" among the {len(known):,} there are"
 
 
 def _known_pod(name: str, pods: Iterable[str], namespace: str) -> str:
@@ -325,17 +289,7 @@ def _one_of(kind: str, name: str, keys: list[str], namespace: str) -> str:
         found = [key for key in keys if key == f"{namespace or 'default'}/{name}"]
         found = found or [key for key in keys if key.partition("/")[2] == name]
     if not found:
-        hint = _hint(name, keys) if keys else f": there are no {kind}s at all"
-        output.fail(f"there is no {kind} {name}{hint}")
+        output.fail(no_such_key(kind, name, keys))
     if len(found) > 1:
         output.fail(f"several {kind}s are called {name}: say which of {', '.join(found[:5])}")
     return found[0]
-
-
-def _hint(name: str, keys: list[str]) -> str:
-    bare = name.rpartition("/")[2]
-    by_name = {key.partition("/")[2]: key for key in reversed(keys)}
-    begins = [known for known in by_name if known.startswith(f"{bare}-")]
-    close = in_order(begins)[:3] or difflib.get_close_matches(bare, by_name, n=3)
-    meant = ", ".join(by_name[known] for known in close)
-    return f"; did you mean {meant}?" if meant else f" among the {len(keys):,} there are"
