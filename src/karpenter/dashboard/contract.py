@@ -388,7 +388,10 @@ class WhatIfAnswer(Answer):
     before: dict[str, Any]  # plan
     after: dict[str, Any]  # plan
     diff: Difference
-    held: list[dict[str, Any]] = []  # drained nodes' pods that a PDB holds: {pod, pdb, detail}
+    # Pods of drained nodes that are not evicted: {pod, pdb, detail}; without a PDB pdb is empty
+    held: list[dict[str, Any]] = []
+    drifted: list[str] = []  # nodes that differ from their pool only with the change
+    pools: list[dict[str, Any]] = []  # as explain/nodepool, of the pools that were applied
 
 
 class HistoryKept(Document):

@@ -34,7 +34,7 @@ from karpenter_sandbox.kinds.typed import DecodeError, decode_object
 
 Workload: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
 
-_WORKLOADS: Final = (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job)
+WORKLOADS: Final = (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job)
 # Kinds that determine which pods a workload has, and what new pods are given
 _SURROUNDINGS: Final = (
     Pod,
@@ -63,7 +63,7 @@ def overlaid(base: Sequence[Resource], change: Sequence[Resource]) -> Overlay:
     kept = [_succeeding(each, before.get(identity_of(each))) for each in scoped]
     replaced = {identity_of(each) for each in kept}
     rest = [each for each in base if identity_of(each) not in replaced]
-    workloads = [each for each in kept if isinstance(each, _WORKLOADS)]
+    workloads = [each for each in kept if isinstance(each, WORKLOADS)]
     gone = {
         identity_of(pod)
         for workload in workloads
@@ -109,8 +109,8 @@ def _pods_to_go(
     workload: Workload, old: Resource | None, rest: Sequence[Resource]
 ) -> Iterator[Pod]:
     """The pods that a workload has and would not have any more."""
-    own = list(_pods_of(workload, rest))
-    if isinstance(old, _WORKLOADS) and _template_of(old) != _template_of(workload):
+    own = list(pods_of(workload, rest))
+    if isinstance(old, WORKLOADS) and _template_of(old) != _template_of(workload):
         yield from own
         return
     if isinstance(workload, StatefulSet):
@@ -135,7 +135,8 @@ def _age(pod: Pod) -> str:
     return created.isoformat() if created is not None else "~"
 
 
-def _pods_of(workload: Workload, rest: Sequence[Resource]) -> Iterator[Pod]:
+def pods_of(workload: Workload, rest: Sequence[Resource]) -> Iterator[Pod]:
+    """The active pods that a workload has among the objects of a cluster."""
     key, namespace = key_of(workload), namespace_of(workload)
     given = {key_of(each): each for each in rest if isinstance(each, ReplicaSet)}
     deployments = {key: workload} if isinstance(workload, Deployment) else {}

@@ -6,7 +6,7 @@
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from karpenter.disruption.candidates import Why
 from karpenter.disruption.plan import DisruptionPlan
@@ -26,8 +26,6 @@ from karpenter.report.provisioning import provisioning_document
 from karpenter.report.static_nodes import StaticNodes
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
-
-_LEAST: Final = 0.05  # seconds that a part gets although the time is over, to say what it left
 
 
 class NoSuchObjectError(Exception):
@@ -52,7 +50,7 @@ class Plans:
         """The question, with the time that is left."""
         if self._deadline is None:
             return self._asked
-        left = max(_LEAST, self._deadline - time.monotonic())
+        left = max(0.0, self._deadline - time.monotonic())
         return replace(self._asked, time_budget=left)
 
     @cached_property

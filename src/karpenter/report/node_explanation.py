@@ -229,7 +229,7 @@ def explain_node(
     is_ours = machine.node_claim is not None and machine.node is not None and has_pool
     termination_progress = termination_progress_of(machine, view.inspection)
     may_move = is_ours and not candidate.is_static and termination_progress is None
-    move = _best_move(view, candidate) if may_move else None
+    move = best_move(view, candidate) if may_move else None
     blocked = next((each for each in plan.blocked if each.node == name), None)
     reasons = reported_reasons(with_repair=view.settings.repair)
     held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
@@ -371,7 +371,8 @@ def _has_deadline(candidate: Candidate) -> bool:
     return candidate.claim.spec.termination_grace_period is not None
 
 
-def _best_move(view: DisruptionContext, candidate: Candidate) -> Move:
+def best_move(view: DisruptionContext, candidate: Candidate) -> Move:
+    """The best that consolidation could do with a node, whatever holds it."""
     simulation = view.simulation([candidate])
     is_held = view.inspection.pod_blocker(candidate.machine) is not None
     try:
