@@ -69,9 +69,11 @@ wheels: install ## fetch the pinned wheels for every Python, once, for the tests
 	@PYTHONPATH=tools $(BIN)/python -m releasing.wheels || \
 	  echo "wheels could not be fetched: tests that install them will be skipped" >&2
 
-browser: install ## what drives a browser in the tests of the simulation's page; Debian's chromium is needed beside it
+browser: install ## what drives a browser in the tests of the pages, and what checks them; Debian's chromium is needed beside it
 	@$(PINNED) -r requirements/browser.txt || \
 	  echo "playwright could not be fetched: tests in a browser will be skipped" >&2
+	@test -f build/browser/axe.min.js || $(BIN)/python tools/vendor.py checks || \
+	  echo "axe-core could not be fetched: tests of what pages are to screen readers will be skipped" >&2
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q chromium >/dev/null; } || \
 	  echo "no chromium on this machine (apt-get install chromium): tests in a browser will be skipped" >&2
 

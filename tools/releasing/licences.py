@@ -7,6 +7,7 @@ only; any other licence fails a test until it is added to the list.
 """
 
 import importlib.metadata
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from email.message import Message
 from typing import Final
 
 from releasing.wheels import REQUIREMENTS, ROOT, licences
+from vendor import LOCK, VENDOR
 
 PAGE: Final = ROOT / "docs" / "reference" / "dependencies.md"
 _PIN: Final = re.compile(r"^([a-z0-9._-]+)==(\S+)(?: ; (.+?))? \\$", re.MULTILINE)
@@ -43,6 +45,15 @@ those here fails a test.
 | distribution | version | licence | with |
 | --- | --- | --- | --- |
 """
+_VENDORED_HEAD: Final = """
+## Vendored for pages
+
+Scripts that browsers run, as files of the program's own wheel. `tools/vendor.py` takes those of the dashboard from npm by
+SHA-512; their licences lie beside them, in `vendor/LICENSES`. The page of a simulation has its own copy of the same uPlot.
+
+| package | version | licence |
+| --- | --- | --- |
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,12 @@ def dependencies() -> Iterator[Dependency]:
         yield Dependency(name, version, licence(metadata), extra)
 
 
+def vendored() -> Iterator[Dependency]:
+    """The packages of npm whose files the program's wheel has in it."""
+    for each in json.loads((VENDOR / LOCK).read_text("utf-8"))["packages"]:
+        yield Dependency(each["name"], each["version"], each["licence"], "")
+
+
 def licence(metadata: Message | importlib.metadata.PackageMetadata) -> str:
     """A licence as an expression of SPDX, as far as names are known."""
     assert isinstance(metadata, Message)
@@ -78,10 +95,12 @@ def licence(metadata: Message | importlib.metadata.PackageMetadata) -> str:
 
 def text() -> str:
     """The page."""
-    return _HEAD + "".join(
+    installed = "".join(
         f"| {each.name} | {each.version} | {each.licence} | {each.extra or 'everything'} |\n"
         for each in dependencies()
     )
+    brought = "".join(f"| {each.name} | {each.version} | {each.licence} |\n" for each in vendored())
+    return _HEAD + installed + _VENDORED_HEAD + brought
 
 
 def _pins(name: str) -> Iterator[tuple[str, str]]:

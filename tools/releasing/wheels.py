@@ -7,7 +7,9 @@ supports. Tests and archives install from that folder, without a network.
 """
 
 import argparse
+import base64
 import hashlib
+import json
 import os
 import platform as machine
 import shutil
@@ -16,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import Parser
@@ -37,6 +39,7 @@ PURPOSES: Final = (
 EPOCH: Final = 315532800
 _LICENCE: Final = "License :: OSI Approved :: "
 _FETCHED: Final = ".fetched"
+_VENDOR_LOCK: Final = "karpenter/dashboard/web/vendor/LOCK.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,9 @@ def sbom(wheels: Iterable[Wheel]) -> dict[str, Any]:
         _component(name, version, [wheel for _, wheel in group])
         for (name, version), group in groupby(described, key=lambda each: each[0])
     ]
+    components += [
+        each for (name, _), wheel in described if name == "karpenter" for each in _vendored(wheel)
+    ]
     program = next(each for each in components if each["name"] == "karpenter")
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -156,6 +162,29 @@ def _component(name: str, version: str, wheels: Sequence[Wheel]) -> dict[str, An
         "purl": package,
         "hashes": [{"alg": "SHA-256", "content": each} for each in hashes],
         "licenses": [{"license": {"name": each}} for each in licences(wheels[0].metadata)],
+    }
+
+
+def _vendored(wheel: Wheel) -> list[dict[str, Any]]:
+    """The packages of npm whose files lie in the program's wheel, by the lock file in it."""
+    with zipfile.ZipFile(wheel.file) as archive:
+        if _VENDOR_LOCK not in archive.namelist():
+            return []
+        return [_npm_component(each) for each in json.loads(archive.read(_VENDOR_LOCK))["packages"]]
+
+
+def _npm_component(package: Mapping[str, str]) -> dict[str, Any]:
+    """One of them, with the hash of the archive that npm has."""
+    url = f"pkg:npm/{package['name'].replace('@', '%40')}@{package['version']}"
+    digest = base64.b64decode(package["integrity"].removeprefix("sha512-")).hex()
+    return {
+        "type": "library",
+        "bom-ref": url,
+        "name": package["name"],
+        "version": package["version"],
+        "purl": url,
+        "hashes": [{"alg": "SHA-512", "content": digest}],
+        "licenses": [{"license": {"name": package["licence"]}}],
     }
 
 
