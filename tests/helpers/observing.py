@@ -58,14 +58,29 @@ class Stage:
         place = {"instance_type": "c-4x", "zone": "a", "capacity_type": "spot"} | more
         self.watcher.priced(PriceChange(at=self.now, price=price, **place))
 
-    def pod(self, name: str, *, owner: str = "", kind: str = "ReplicaSet") -> None:
+    def pool(self, obj: JsonObject) -> None:
+        """A NodePool is created."""
+        self.store.create(Key("karpenter.sh", "nodepools", "", obj["metadata"]["name"]), obj)
+
+    def pod(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        kind: str = "ReplicaSet",
+        cpu: str = "500m",
+        selector: Mapping[str, str] | None = None,
+    ) -> None:
         """A pod is created."""
         metadata: JsonObject = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
         if owner:
             reference = {"kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}
             metadata["ownerReferences"] = [reference]
-        requests = {"cpu": "500m", "memory": "1Gi"}
-        spec = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+        requests = {"cpu": cpu, "memory": "1Gi"}
+        spec = {
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+            "nodeSelector": dict(selector or {}),
+        }
         self.store.create(_pod_key(name), {"metadata": metadata, "spec": spec, "status": {}})
 
     def runs(self, name: str, node: str = "n") -> None:

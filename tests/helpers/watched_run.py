@@ -10,10 +10,10 @@ from helpers.autoscaler import Autoscaler, CloudMaker, JsonObject, autoscaler, k
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.kwok.catalogue import built_in
-from karpenter.cloud.kwok.machine import PRICE
 from karpenter.cloud.provider import CloudProvider, Instance
 from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
+from karpenter.simulate.engine.cloud import Market, market_of
 from karpenter.simulate.observing import make_observers
 from karpenter.simulate.seam import MachineEvent, Observer, Run, VariantRun, View
 from karpenter_sandbox.store.store import Event
@@ -45,6 +45,7 @@ class _Eyes:
     """Shows cloud, store and writes to observers, as the world of a scenario does."""
 
     observers: Sequence[Observer]
+    market: Market
     now: Any = None
     names: set[str] = field(default_factory=set)
 
@@ -75,16 +76,19 @@ class _Eyes:
             each.changed(event)
 
     def _tell(self, kind: str, name: str, claim: str, held: Any, cause: str = "") -> None:
+        keys = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+        instance_type, zone, capacity_type = (held[key] for key in keys)
         event = MachineEvent(
             kind,
             self.now(),
             name,
             claim,
             held.get(labels.NODEPOOL, ""),
-            held.get(labels.INSTANCE_TYPE, ""),
-            held.get(labels.ZONE, ""),
-            held.get(labels.CAPACITY_TYPE, ""),
-            float(held.get(PRICE, 0)),
+            instance_type,
+            zone,
+            capacity_type,
+            # The label has it too, but rounded: that is less than the bound, now and then
+            self.market.price((instance_type, zone, capacity_type)),
             cause,
         )
         for each in self.observers:
@@ -124,7 +128,9 @@ async def watched_run(
 ) -> AsyncIterator[WatchedRun]:
     """A cluster that is watched from its first object on."""
     watching = make_observers() if observers is None else observers
-    eyes = _Eyes(watching)
+    types = built_in()
+    market = market_of(types, running_clock())
+    eyes = _Eyes(watching, market)
 
     def cloud(kube: Any, clock: Clock, rng: Any) -> CloudProvider:
         return eyes.cloud(make_cloud(kube, clock, rng))
@@ -144,9 +150,9 @@ async def watched_run(
             warmup=warmup,
             grid=grid,
             store=run.cluster.store,
-            types=built_in(),
+            types=types,
             now=eyes.now,
-            price=lambda *_: 0.0,
+            price=lambda *offering: market.price(offering),
         )
         for each in watching:
             each.begin(view)

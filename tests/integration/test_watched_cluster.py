@@ -98,4 +98,4 @@ def test_one_pod_that_fills_the_cheapest_machine_costs_as_much_as_the_bound() ->
 
     (variant,) = document(run_of(run_virtual(story(), seed="1")))["variants"]
 
-    assert variant["cost"]["lowerBound"]["gap"] == pytest.approx(0.0, abs=0.02)
+    assert variant["cost"]["lowerBound"]["gap"] == pytest.approx(0.0, abs=1e-6)

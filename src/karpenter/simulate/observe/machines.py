@@ -6,9 +6,11 @@ Nodes that no cloud made count apart, with their hours only: they have no price.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from karpenter.simulate.observe.levels import HOUR, Grid, Levels
+
+Place: TypeAlias = tuple[str, str, str]  # an offering: instance type, zone and capacity type
 
 COST: Final = "dollarsHourly"
 _PARTS: Final = {
@@ -68,6 +70,11 @@ class Machines:
     def running(self, name: str) -> Life | None:
         """A machine that runs."""
         return self._running.get(name)
+
+    def place_of(self, name: str) -> Place | None:
+        """The offering of a machine that runs."""
+        life = self._running.get(name)
+        return None if life is None else (life.instance_type, life.zone, life.capacity_type)
 
     def gone(self, now: float, name: str, cause: str) -> None:
         """A machine is no more; one that lived very short is paid for longer."""

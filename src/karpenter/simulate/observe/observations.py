@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from karpenter.api.meta import JsonObject
-from karpenter.simulate.observe.machines import Life
+from karpenter.simulate.observe.machines import Life, Place
 from karpenter.simulate.observe.pods import Eviction, Waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Crowds:
-    """Pods of one kind: an example, and the fewest on machines of the cloud in each interval."""
+    """Pods of one kind on machines of the cloud: an example, and the fewest in each interval."""
 
     example: JsonObject
+    places: frozenset[Place]  # the offerings of those machines
     fewest: list[int]
 
 
@@ -61,4 +62,4 @@ class Observations:
     marks: list[MarkSeen]
     image_bytes: int
     pools: list[JsonObject]  # every version of the template of every NodePool
-    lowest: Mapping[tuple[str, str, str], float]  # offering -> its lowest price, where it moved
+    lowest: Mapping[Place, float]  # offering -> its lowest price, where it moved

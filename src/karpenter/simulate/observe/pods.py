@@ -19,6 +19,7 @@ import msgspec
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.demand.objects import ON_EVICTION
 from karpenter.simulate.observe.levels import Grid, Levels
+from karpenter.simulate.observe.machines import Place
 from karpenter_sandbox.conditions import find_condition, is_true
 from karpenter_sandbox.scheduling.requests import allocatable, pod_requests
 from karpenter_sandbox.store.store import Event, Key, Store
@@ -82,7 +83,7 @@ class _Pod:
     is_job: bool
     replaces: float | None  # when the pod it replaces was evicted
     amounts: tuple[float, ...]
-    kind: str  # pods of one kind ask for the same
+    kind: str = ""  # of pods that ask for the same, while it is served by a machine of the cloud
     node: str = ""
     is_ready: bool = False
     was_ready: bool = False
@@ -100,7 +101,8 @@ class _Node:
 class Crowd:
     """Pods of one kind on machines of the cloud: how many there are, and the fewest of each interval."""
 
-    example: JsonObject  # the first of them
+    example: JsonObject  # the first of them, as it was bound
+    places: set[Place] = field(default_factory=set)  # offerings of the machines they were bound to
     count: int = 0
     fewest: dict[int, int] = field(default_factory=dict)  # interval -> pods; others: as before
     seen: int = 0  # the last interval that was noted
@@ -110,11 +112,11 @@ class Pods:
     """Follows pods, and the nodes and workloads they belong to."""
 
     def __init__(
-        self, store: Store, grid: Grid, levels: Levels, is_machine: Callable[[str], bool]
+        self, store: Store, grid: Grid, levels: Levels, place_of: Callable[[str], Place | None]
     ) -> None:
-        """Follow the pods of a store; ``is_machine`` tells nodes of the cloud from others."""
+        """Follow the pods of a store; ``place_of`` knows the nodes that the cloud has made."""
         self._store = store
-        self._is_machine = is_machine
+        self._place_of = place_of
         self._grid = grid
         self._levels = levels
         self._pods: dict[str, _Pod] = {}  # uid -> pod
@@ -229,7 +231,6 @@ class Pods:
             is_job=owner.get("kind") == "Job" and not _resumes(metadata),
             replaces=replaces,
             amounts=(requests.cpu / 1000, float(requests.memory), 1.0),
-            kind="" if is_daemon else _kind_of(metadata, spec),
         )
         if not is_daemon:
             self.created[name] = now
@@ -241,14 +242,16 @@ class Pods:
         if pod.is_measured:
             self.binding.append(now - pod.created)
         self._request(now, pod, 1)
-        if not self._is_machine(pod.node):
-            pod.kind = ""
-        if not pod.kind:
+        place = self._place_of(pod.node)
+        if place is None or pod.is_daemon:
             return
+        # As it is bound: until then, its tolerations and where it may go can change
+        pod.kind = _kind_of(obj["metadata"], obj["spec"])
         crowd = self.crowds.get(pod.kind)
         if crowd is None:
             crowd = self.crowds[pod.kind] = Crowd(obj, seen=self._interval(now))
             crowd.fewest[crowd.seen] = 0
+        crowd.places.add(place)
         self._crowd(now, crowd, 1)
 
     def _request(self, now: float, pod: _Pod, sign: int) -> None:
@@ -316,7 +319,7 @@ class Pods:
         self._uncrowd(now, pod)
 
     def _uncrowd(self, now: float, pod: _Pod) -> None:
-        crowd = self.crowds.get(pod.kind) if pod.node else None
+        crowd = self.crowds.get(pod.kind)
         if crowd is not None:
             self._crowd(now, crowd, -1)
         pod.kind = ""
@@ -329,7 +332,9 @@ class Pods:
             crowd.fewest[number] = crowd.count
             crowd.seen = number
         crowd.count += change
-        crowd.fewest[number] = min(crowd.fewest.get(number, crowd.count), crowd.count)
+        before = crowd.fewest.get(number, crowd.count)
+        is_warming_up = now < self._grid.first  # which is not of the first interval
+        crowd.fewest[number] = crowd.count if is_warming_up else min(before, crowd.count)
 
     def _interval(self, now: float) -> int:
         return self._grid.of(max(now, self._grid.first))

@@ -7,7 +7,7 @@ import msgspec
 from karpenter.api.meta import JsonObject
 from karpenter.kube.transport import Request
 from karpenter.simulate.observe.levels import HOUR, Grid, Levels
-from karpenter.simulate.observe.machines import Life, Machines
+from karpenter.simulate.observe.machines import Life, Machines, Place
 from karpenter.simulate.observe.observations import (
     Crowds,
     MarkSeen,
@@ -32,7 +32,7 @@ class Watcher:
         self._fixed: set[str] = set()
         self._marks: list[MarkSeen] = []
         self._pools: dict[bytes, JsonObject] = {}  # template -> the pool that has or had it
-        self._lowest: dict[tuple[str, str, str], float] = {}
+        self._lowest: dict[Place, float] = {}
         self._pool_ends: dict[str, float] = {}
         self._image_bytes = 0
 
@@ -42,7 +42,7 @@ class Watcher:
         self._grid = Grid(view.warmup, view.until, view.grid)
         self._levels = Levels(self._grid)
         self._machines = Machines(self._grid, self._levels, self._billing_minimum)
-        self._pods = Pods(view.store, self._grid, self._levels, self._is_machine)
+        self._pods = Pods(view.store, self._grid, self._levels, self._machines.place_of)
 
     def changed(self, event: Event) -> None:
         """The store has changed."""
@@ -143,9 +143,6 @@ class Watcher:
             self._fixed.add(name)
             self._levels[_FIXED].add(now, 1)
 
-    def _is_machine(self, node: str) -> bool:
-        return self._machines.running(node) is not None
-
     def _note_pool(self, event: Event) -> None:
         metadata = event.obj["metadata"]
         name = metadata["name"]
@@ -166,4 +163,4 @@ def _fewest(crowd: Crowd, count: int) -> Crowds:
     for number in range(count):
         current = crowd.fewest.get(number, crowd.count if number > crowd.seen else current)
         found.append(current)
-    return Crowds(crowd.example, found)
+    return Crowds(crowd.example, frozenset(crowd.places), found)
