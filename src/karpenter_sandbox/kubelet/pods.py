@@ -21,6 +21,8 @@ from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_miss
 
 # Seconds until a pod is retried whose kubelet is booting or has a fault
 _RESUME_PERIOD: Final = 10.0
+# Seconds until a kubelet corrects what another client wrote about the readiness of a pod
+_CORRECT_PERIOD: Final = 10.0
 _KILLED: Final = 137
 _TERMINATED: Final = 143  # by SIGTERM, for a program that does nothing about it
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -42,6 +44,7 @@ class PodKubelet(Controller):
         self._addresses = Addresses(POD_NETWORK, self._pods, "address")
         # uid -> when its kubelet first saw the pod, and after how many seconds it runs
         self._seen: dict[str, tuple[datetime, float]] = {}
+        self._wrong: dict[str, datetime] = {}  # uid -> since when its readiness is wrong
         self._was_up: dict[str, bool] = {}  # node -> whether its kubelet worked at the last check
         self._pods.on_change(self._on_pod)
         self._nodes.on_change(self._on_node)
@@ -50,6 +53,7 @@ class PodKubelet(Controller):
         if new is None:
             assert old is not None
             self._seen.pop(old["metadata"]["uid"], None)
+            self._wrong.pop(old["metadata"]["uid"], None)
         elif new["spec"].get("nodeName"):
             self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
 
@@ -84,7 +88,9 @@ class PodKubelet(Controller):
             return None
         if not (pod.get("status") or {}).get("podIP"):
             return await self._start(pod, node, now) if is_ready(node) else _RESUME_PERIOD
-        return await self._carry_on(pod, now)
+        corrects_in = await self._report_readiness(pod, node, now)
+        due_in = await self._carry_on(pod, now)
+        return min((each for each in (corrects_in, due_in) if each is not None), default=None)
 
     async def _start(self, pod: JsonObject, node: JsonObject, now: datetime) -> float | None:
         uid = pod["metadata"]["uid"]
@@ -99,9 +105,27 @@ class PodKubelet(Controller):
         await self._set(pod, report.running(pod, address, node_address, timestamp(now)))
         return self._machines.lifetime(pod)
 
+    async def _report_readiness(
+        self, pod: JsonObject, node: JsonObject, now: datetime
+    ) -> float | None:
+        """Write whether a pod is ready; return in how many seconds, if not now.
+
+        The node lifecycle controller calls the pods of a node not ready that has failed, and only
+        the kubelet, once it is well again, says that they are. A gate is looked at at once.
+        """
+        uid = pod["metadata"]["uid"]
+        conditions = report.changed_readiness(pod, timestamp(now)) if is_ready(node) else None
+        if conditions is None:
+            self._wrong.pop(uid, None)
+            return None
+        left = _left(self._wrong.setdefault(uid, now), _CORRECT_PERIOD, now)
+        if left > 0 and not pod["spec"].get("readinessGates"):
+            return left
+        self._wrong.pop(uid)
+        await self._set(pod, {"conditions": conditions})
+        return None
+
     async def _carry_on(self, pod: JsonObject, now: datetime) -> float | None:
-        if conditions := report.changed_readiness(pod, timestamp(now)):
-            await self._set(pod, {"conditions": conditions})
         if (lifetime := self._machines.lifetime(pod)) is None or report.is_unhealthy(pod):
             return None
         state = _container_state(pod)

@@ -5,6 +5,7 @@ import uuid
 from typing import Final
 
 from karpenter.api.meta import JsonObject
+from karpenter_sandbox.conditions import is_true
 from karpenter_sandbox.kinds.served import version_info
 from karpenter_sandbox.kubelet.faults import KWOK_STAGE, Fault
 
@@ -171,10 +172,13 @@ def running(
 
 
 def changed_readiness(pod: JsonObject, now: str) -> list[JsonObject] | None:
-    """The conditions of a running pod whose readiness gates say something new, else None."""
-    if not pod["spec"].get("readinessGates") or _is_waiting(pod):
+    """The conditions of a running pod that is ready, or not, unlike its status says, else None."""
+    status = pod.get("status") or {}
+    if status.get("phase") != "Running" or is_unhealthy(pod) or _is_waiting(pod):
         return None
-    known = (pod.get("status") or {}).get("conditions") or []
+    if not pod["spec"].get("readinessGates") and is_true(pod, "Ready"):
+        return None  # so are almost all pods at almost all times
+    known = status.get("conditions") or []
     conditions: list[JsonObject] = _status(pod, "Running", now, is_ready=not _missing_gates(pod))[
         "conditions"
     ]

@@ -36,6 +36,8 @@ from karpenter_sandbox.store.store import Store
 
 Json = dict[str, Any]
 
+LOST = {"type": "Ready", "status": "False"}  # as the node lifecycle controller writes it
+
 
 def node(name: str = "a", **annotations: str) -> Json:
     obj = plain_node(name)
@@ -457,6 +459,30 @@ class TestPods:
         async with machinery(node(), pod(metadata=labels)) as world:
             assert "Unknown" == await world.phase()
             assert (await world.condition("p", of="Pod")).startswith("False")
+
+    @in_virtual_time
+    async def test_a_pod_that_others_call_not_ready_is_ready_again_ten_seconds_later(self) -> None:
+        async with machinery(node(), pod()) as world:
+            await world.client.patch_status("v1", "pods", "default", "p", {"conditions": [LOST]})
+            seen = []
+            for seconds_later in (9, 2):
+                await world.pass_time(seconds_later)
+                seen.append(await world.condition("p", of="Pod"))
+
+            assert ["False", "True"] == seen
+
+    @in_virtual_time
+    async def test_a_pod_is_ready_again_only_after_its_node_is(self) -> None:
+        async with machinery(node(), pod()) as world:
+            await world.annotate("Node", "a", **{FAULT: "not-ready"})
+            await world.settle()
+            await world.client.patch_status("v1", "pods", "default", "p", {"conditions": [LOST]})
+            await world.pass_time(60)
+            meanwhile = await world.condition("p", of="Pod")
+            await world.annotate("Node", "a", **{FAULT: None})
+            await world.pass_time(21)
+
+            assert ("False", "True") == (meanwhile, await world.condition("p", of="Pod"))
 
     @in_virtual_time
     async def test_a_readiness_gate_is_waited_for(self) -> None:
