@@ -16,6 +16,7 @@ from karpenter.api.meta import Condition
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.costs import BASE_COST, lifetime_cost, offering_of, reschedule_cost
+from karpenter.disruption.known_machines import KnownMachines, Surroundings
 from karpenter.model import labels
 from karpenter.model.conditions import REGISTERED, find, timestamp
 from karpenter.state.departing_pods import (
@@ -163,6 +164,7 @@ class Inspection:
     now: datetime
     in_progress: Collection[str] = field(default_factory=frozenset)  # names of queued machines
     deletion_cost_is_ours: bool = False
+    known: KnownMachines = field(default_factory=KnownMachines)  # what earlier passes found out
 
     @cached_property
     def pdbs(self) -> Budgets:
@@ -173,12 +175,16 @@ class Inspection:
         """A machine as a candidate; one without a pool gets an empty pool without a name."""
         types = self.types.get(machine.node_pool, {})
         offering = offering_of(machine, types)
+        ours = self.deletion_cost_is_ours
+        movable, cost = self.known.about(
+            machine, ("moving", ours), self._around, lambda: self._moving(machine)
+        )
         return Candidate(
             machine=machine,
             node_pool=self.snapshot.node_pools.get(machine.node_pool) or NodePool(),
             types=types,
-            movable=tuple(pod for pod in machine.pods if must_move(pod, self.pdbs, now=self.now)),
-            cost=reschedule_cost(machine.pods, deletion_cost_is_ours=self.deletion_cost_is_ours),
+            movable=movable,
+            cost=cost,
             known_price=None if offering is None else offering.price,
             is_estimate=offering is not None and offering.is_estimate,
         )
@@ -189,47 +195,35 @@ class Inspection:
             return _quietly(machine, Why.IN_PROGRESS, "it is being disrupted already")
         if machine.node_claim is None:
             return _quietly(machine, Why.NOT_MANAGED, "it has no NodeClaim, so it is not ours")
-        is_registered = machine.is_registered
-        missing = "its node is gone"
-        if not machine.has_condition(REGISTERED):
-            missing = "its node has not appeared yet"
-        for applies, why, detail, event_message in (
-            (
-                machine.node is None,
-                Why.NO_NODE,
-                missing,
-                f"Nodeclaim does not have an associated node: {missing}",
-            ),
-            (machine.is_rebooting, Why.REBOOTING, "it is being rebooted", "Node is rebooting"),
-            (
-                machine.is_deleting,
-                Why.DELETING,
-                "it is on its way out",
-                "Node is deleting or marked for deletion",
-            ),
-            (
-                not machine.is_initialized,
-                Why.NOT_INITIALIZED,
-                "it is not initialized"
-                if is_registered
-                else "it is neither initialized nor registered",
-                f"Node isn't initialized{'' if is_registered else ' nor registered'}",
-            ),
-            (
-                machine.is_nominated(self.now),
-                Why.NOMINATED,
-                "pods are expected on it",
-                "Node is nominated for a pending pod",
-            ),
-            (
-                machine.annotations.get(labels.DO_NOT_DISRUPT) == "true",
-                Why.DO_NOT_DISRUPT,
-                f"the node has the annotation {labels.DO_NOT_DISRUPT}",
-                f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation',
-            ),
-        ):
-            if applies:
-                return Blocked(machine.name, why, detail, event_message=event_message)
+        found = self._state_blocker(machine)
+        if found is None:
+            return None
+        why, detail, event_message = found
+        return Blocked(machine.name, why, detail, event_message=event_message)
+
+    def _state_blocker(self, machine: StateNode) -> tuple[Why, str, str] | None:
+        """The first of these reasons that applies, with its detail and the text of its event."""
+        if machine.node is None:
+            missing = "its node is gone"
+            if not machine.has_condition(REGISTERED):
+                missing = "its node has not appeared yet"
+            said = f"Nodeclaim does not have an associated node: {missing}"
+            return Why.NO_NODE, missing, said
+        if machine.is_rebooting:
+            return Why.REBOOTING, "it is being rebooted", "Node is rebooting"
+        if machine.is_deleting:
+            return Why.DELETING, "it is on its way out", "Node is deleting or marked for deletion"
+        if not machine.is_initialized:
+            if machine.is_registered:
+                return Why.NOT_INITIALIZED, "it is not initialized", "Node isn't initialized"
+            detail = "it is neither initialized nor registered"
+            return Why.NOT_INITIALIZED, detail, "Node isn't initialized nor registered"
+        if machine.is_nominated(self.now):
+            return Why.NOMINATED, "pods are expected on it", "Node is nominated for a pending pod"
+        if machine.annotations.get(labels.DO_NOT_DISRUPT) == "true":
+            detail = f"the node has the annotation {labels.DO_NOT_DISRUPT}"
+            said = f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
+            return Why.DO_NOT_DISRUPT, detail, said
         return None
 
     def pool_blocker(self, machine: StateNode) -> Blocked | None:
@@ -256,6 +250,21 @@ class Inspection:
 
     def pod_blocker(self, machine: StateNode) -> Blocked | None:
         """The first pod, or PDB, that blocks the disruption."""
+        return self.known.about(
+            machine, "blocker", self._around, lambda: self._found_pod_blocker(machine)
+        )
+
+    @cached_property
+    def _around(self) -> Surroundings:
+        return Surroundings(self.snapshot, self.now)
+
+    def _moving(self, machine: StateNode) -> tuple[tuple[Pod, ...], float]:
+        """The pods that would need room elsewhere now, and the cost of moving all pods."""
+        movable = tuple(pod for pod in machine.pods if must_move(pod, self.pdbs, now=self.now))
+        ours = self.deletion_cost_is_ours
+        return movable, reschedule_cost(machine.pods, deletion_cost_is_ours=ours)
+
+    def _found_pod_blocker(self, machine: StateNode) -> Blocked | None:
         for pod in machine.pods:
             if is_active(pod) and is_protected(pod, now=self.now):
                 detail, until = protection_in_words(pod), protected_until(pod)

@@ -17,6 +17,7 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.disruption.budgets import Allowance, allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Kind
 from karpenter.disruption.costs import price_of, reschedule_cost
+from karpenter.disruption.known_machines import KnownMachines
 from karpenter.disruption.rebalance.history import RebalanceHistory
 from karpenter.disruption.rebalance.settings import RebalanceSettings
 from karpenter.disruption.simulation import Simulation
@@ -79,6 +80,7 @@ class DisruptionContext:
         memory: Memory | None = None,
         policies: RepairPolicies | None = None,
         compiler: Compiler | None = None,
+        known: KnownMachines | None = None,
         timer: Timer = no_hurry,
     ) -> None:
         """Begin a pass.
@@ -88,6 +90,7 @@ class DisruptionContext:
             in_progress: names of machines that are part of a command already.
             policies: when a machine counts as unhealthy; None without repair.
             compiler: the cache of earlier passes; not to be shared between concurrent passes.
+            known: what earlier passes found out about machines; not to be shared either.
         """
         self.snapshot: Final = snapshot
         self.facts: Final = facts
@@ -97,6 +100,8 @@ class DisruptionContext:
         self.policies: Final = policies
         self.timer: Final = timer
         self._compiler = compiler or Compiler()
+        self._known = known or KnownMachines()
+        self._known.forget(snapshot.nodes)
         self._catalogue = catalogue
         self.ground: Final = PassInputs(
             snapshot, catalogue, facts, settings.planning, self._compiler, now=now
@@ -107,6 +112,7 @@ class DisruptionContext:
             now,
             frozenset(in_progress),
             settings.planning.deletion_cost_is_ours,
+            self._known,
         )
         self._allowances: dict[tuple[str, str], Allowance] = {}
         self._totals: dict[str, tuple[float, float]] = {}
@@ -123,6 +129,7 @@ class DisruptionContext:
             memory=self.memory,
             policies=self.policies,
             compiler=self._compiler,
+            known=self._known,
             timer=self.timer,
         )
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from karpenter.api.times import in_nanoseconds
+from karpenter.model.memo import remembered
 
 NEVER: Final = "Never"  # in place of a wait or a lifetime: no end
 
@@ -31,6 +32,7 @@ _NANOSECONDS: Final = {
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE: Final = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)")
 _LONGEST: Final = 100  # beyond any sensible text, and far below what makes integers slow to read
+_MOST_TEXTS: Final = 1024  # that are remembered: every pod and claim repeats those of few specs
 _LARGEST: Final = 2**63 - 1  # Go keeps a duration in a signed 64-bit count of nanoseconds
 _LARGE_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 
@@ -58,6 +60,7 @@ def is_duration(text: str) -> bool:
     return nanoseconds(text) is not None
 
 
+@remembered(_MOST_TEXTS)
 def nanoseconds(text: str) -> int | None:
     """The nanoseconds a text stands for, exactly; None when it is no duration."""
     if len(text) > _LONGEST or not _WHOLE.fullmatch(text):

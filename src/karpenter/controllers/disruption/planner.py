@@ -28,6 +28,7 @@ from karpenter.disruption.candidates import Kind
 from karpenter.disruption.claim_conditions import patience
 from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.context import DisruptionContext, Memory
+from karpenter.disruption.known_machines import KnownMachines
 from karpenter.disruption.methods.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.plan import METHODS, Search
 from karpenter.disruption.rebalance.history import RebalanceHistory
@@ -166,6 +167,7 @@ class DisruptionPlanner:
             RepairPolicies(context.cloud.repair_policies) if self.settings.repair else None
         )
         self._compiler = Compiler()
+        self._known = KnownMachines()
         self._types = PoolTypes(
             context.cloud,
             self._complain,
@@ -216,6 +218,7 @@ class DisruptionPlanner:
                 memory=memory,
                 policies=self.policies,
                 compiler=self._compiler,
+                known=self._known,
                 timer=lambda method: self._timer(method, stop),
             )
             return prepared(view)
