@@ -69,6 +69,10 @@ class World:
         """The same with other objects."""
         return replace(self, objects=tuple(objects), known=None)
 
+    def with_snapshot(self, snapshot: Snapshot | None) -> "World":
+        """The same, where somebody has the snapshot of the objects already."""
+        return replace(self, known=snapshot)
+
     def after(self, change: Overlay) -> "World":
         """The same with a change laid over it."""
         if self.terms.is_files:

@@ -1,0 +1,247 @@
+"""The answers to everything that the dashboard's page asks besides the view itself.
+
+Costs come from the view, decisions from the decision log, and plans, reasons and what-ifs from the
+planning process. Where names are hidden from whoever looks, nothing is answered that names pods.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from karpenter import __version__
+from karpenter.clock import Clock
+from karpenter.dashboard.answers.asking import KINDS
+from karpenter.dashboard.answers.cost_series import CostSeries
+from karpenter.dashboard.answers.costs import TABLES, cost_tables
+from karpenter.dashboard.answers.messages import EXPLAIN, PLAN, SAVINGS
+from karpenter.dashboard.answers.planning import Planning
+from karpenter.dashboard.answers.realised import RealisedSavings
+from karpenter.dashboard.answers.records import page_of
+from karpenter.dashboard.contract import (
+    About,
+    Costs,
+    HistoryKept,
+    Records,
+    Savings,
+    View,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
+from karpenter.dashboard.questions import BadQuestionError, NoAnswerError, QuestionError
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.record import DecisionRecord
+from karpenter.model import durations
+from karpenter.settings import FeatureGates, MinTypes, Percentage, Settings, variable_of
+
+SAVINGS_KEPT: Final = 60.0  # seconds; they take a plan and a move for each node
+_SAVINGS_SECONDS: Final = 1.0  # that costs wait for them; the next answer has them then
+_HIDDEN: Final = "plans, reasons and decisions name pods and nodes, which are not shown here"
+
+
+class Home(Protocol):
+    """Where the dashboard runs, as far as that changes."""
+
+    @property
+    def prices(self) -> str:
+        """Whose prices they are and of when, a sentence."""
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """The kinds that could not be read."""
+
+    @property
+    def leader(self) -> str:
+        """The identity of the leader; empty if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the dashboard runs, as far as it stays the same."""
+
+    source: str  # sandbox, controller, live or files
+    provider: str = ""
+    cluster: str = ""
+    settings: Settings | None = None  # those in force; None where they are not known
+    settings_from: str = ""  # a sentence
+    is_hidden: bool = False  # names are hidden or replaced
+
+
+class Answers:
+    """Answers for one home."""
+
+    def __init__(
+        self,
+        place: Place,
+        home: Home,
+        view: Callable[[], Awaitable[View]],
+        decisions: DecisionLog,
+        clock: Clock,
+        planning: Planning | None,
+    ) -> None:
+        """Begin to keep what costs need over time.
+
+        Args:
+            place: where the dashboard runs.
+            home: the same, as far as it changes.
+            view: the view as it is now.
+            decisions: the decisions that are known.
+            clock: the time of the cluster.
+            planning: whoever plans, and is run by whoever made it; None where nothing can be planned.
+        """
+        self._place = place
+        self._home = home
+        self._view = view
+        self._log = decisions
+        self._clock = clock
+        self._planning = planning
+        self._series = CostSeries()
+        self._realised = RealisedSavings()
+        for record in reversed(list(decisions.newest())):
+            self._realised.note(record)
+        self._stop = decisions.follow(self._note)
+
+    def close(self) -> None:
+        """Follow the decision log no more."""
+        self._stop()
+
+    def seen(self, view: View) -> None:
+        """Take the cost of a view into account; called with every new one."""
+        self._series.note(view)
+
+    async def plan(self) -> Mapping[str, Any]:
+        """The document of ``plan -o json``, with the fields of ``contract.Answer``."""
+        return await self._planned_by().ask(PLAN)
+
+    async def explain(self, kind: str, namespace: str, name: str) -> Mapping[str, Any]:
+        """The document of ``explain KIND NAME -o json``, with the fields of ``contract.Answer``."""
+        if kind not in KINDS:
+            raise BadQuestionError(f"a {kind} is not explained: one of {', '.join(KINDS)} is")
+        return await self._planned_by().ask(EXPLAIN, (kind, namespace, name))
+
+    async def what_if(self, request: WhatIfRequest) -> WhatIfAnswer:
+        """The plan without and with a change; nothing is changed."""
+        answer = await self._planned_by().what_if(request)
+        return msgspec.convert(answer, WhatIfAnswer)
+
+    async def costs(
+        self, since: datetime | None, until: datetime | None, by: Sequence[str]
+    ) -> Costs:
+        """Costs now and over time."""
+        view = await self._view()
+        self._series.note(view)
+        more = await self._savings()
+        loop = asyncio.get_running_loop()
+        tables = await loop.run_in_executor(None, cost_tables, view, tuple(by) or TABLES)
+        return Costs(
+            at=view.at,
+            hourly=view.totals.hourly,
+            monthly=view.totals.monthly,
+            unpriced=view.totals.unpriced,
+            is_estimate=view.totals.is_estimate,
+            series=self._series.between(since, until),
+            tables=tables,
+            savings=self._shown(more.get("savings")),
+            bound=more.get("bound"),
+            gap=more.get("gap"),
+            realised=self._realised.until(self._clock.now()),
+        )
+
+    async def decisions(
+        self,
+        *,
+        before: str = "",
+        limit: int = 50,
+        kind: str = "",
+        node_pool: str = "",
+        text: str = "",
+    ) -> Records:
+        """Decision records, the newest first."""
+        if self._place.is_hidden:
+            raise NoAnswerError(_HIDDEN)
+        kept = self._log.newest()
+
+        def page() -> Records:
+            return page_of(
+                kept, before=before, limit=limit, kind=kind, node_pool=node_pool, text=text
+            )
+
+        # There may be thousands to look through
+        return await asyncio.get_running_loop().run_in_executor(None, page)
+
+    async def about(self) -> About:
+        """What answers; the server itself fills in ``history`` and ``clients``."""
+        place, home = self._place, self._home
+        return About(
+            version=__version__,
+            source=place.source,
+            provider=place.provider,
+            cluster="" if place.is_hidden else place.cluster,
+            prices=home.prices,
+            unread=list(home.unread),
+            settings=settings_shown(place.settings) if place.settings is not None else {},
+            settings_from=place.settings_from,
+            history=HistoryKept(since=None, until="", bytes=0, is_on_disk=False),
+            clients=0,
+            can_plan=self._planning is not None and not place.is_hidden,
+            leader="" if place.is_hidden else home.leader,
+        )
+
+    def _note(self, record: DecisionRecord, line: bytes) -> None:
+        self._realised.note(record)
+
+    def _planned_by(self) -> Planning:
+        if self._place.is_hidden:
+            raise NoAnswerError(_HIDDEN)
+        if self._planning is None:
+            raise NoAnswerError("nothing can be planned here: what machines there are is not known")
+        return self._planning
+
+    async def _savings(self) -> Mapping[str, Any]:
+        """The savings that are known by now; they are on their way for the next time."""
+        if self._planning is None:
+            return {}
+        coming = self._planning.asked(SAVINGS, kept=SAVINGS_KEPT)
+        await asyncio.wait([coming], timeout=_SAVINGS_SECONDS)
+        if not coming.done():
+            return self._planning.known(SAVINGS)
+        try:
+            return coming.result()
+        except QuestionError:
+            return {}
+
+    def _shown(self, savings: Mapping[str, Any] | None) -> Savings | None:
+        if savings is None:
+            return None
+        found = msgspec.convert(savings, Savings)
+        if self._place.is_hidden:
+            for each in found.blocked:
+                each.nodes = []
+        return found
+
+
+def settings_shown(settings: Settings) -> dict[str, str]:
+    """Settings by their names, as text."""
+    return {
+        variable_of(each.name): _text(getattr(settings, each.name)) for each in fields(settings)
+    }
+
+
+def _text(value: object) -> str:
+    """The value of a setting as ``--set`` takes it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case timedelta():
+            return durations.text(value)
+        case MinTypes():
+            return f"{value.on_demand},{value.spot}"
+        case Percentage():
+            return f"{value.percent:g}%"
+        case FeatureGates():
+            return ",".join(f"{name}={_text(is_on)}" for name, is_on in sorted(value.gates.items()))
+        case _:
+            return str(value)

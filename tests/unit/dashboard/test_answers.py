@@ -1,0 +1,310 @@
+"""Costs, decisions and what answers, put together for one home."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from helpers.builders import NOW
+from karpenter.clock import Clock
+from karpenter.dashboard.answers.answers import Answers, Place, settings_shown
+from karpenter.dashboard.answers.planning import Planning
+from karpenter.dashboard.contract import Totals, View, WhatIfRequest
+from karpenter.dashboard.questions import BadQuestionError, NoAnswerError
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.record import Draft, Kind, Outcome, moment_text
+from karpenter.settings import Settings, with_assignments
+
+SAVINGS = {
+    "savings": {
+        "planned": 0.5,
+        "commands": 1,
+        "blocked": [
+            {
+                "reason": "Budget",
+                "hourly": 0.25,
+                "nodes": [{"node": "a", "hourly": 0.25, "detail": "d", "objects": ["NodePool/x"]}],
+            }
+        ],
+        "isPartial": False,
+    },
+    "bound": 1.0,
+    "gap": 0.5,
+}
+
+
+@dataclass
+class StillClock:
+    """A clock that stands still."""
+
+    def now(self) -> Any:
+        return NOW
+
+
+@dataclass
+class Home:
+    """A home that stays the same."""
+
+    prices: str = "estimates"
+    unread: tuple[str, ...] = ("Event",)
+    leader: str = "pod-1"
+
+
+class Planned:
+    """A planning that answers at once, or never."""
+
+    def __init__(self, document: dict[str, Any] | Exception | None = None) -> None:
+        self.document = document
+        self.asked_for: list[tuple[Any, ...]] = []
+
+    def asked(self, verb: str, *names: Any, kept: float | None = None) -> "asyncio.Future[Any]":
+        self.asked_for.append((verb, *names))
+        coming = asyncio.get_running_loop().create_future()
+        if isinstance(self.document, Exception):
+            coming.set_exception(self.document)
+        elif self.document is not None:
+            coming.set_result(self.document)
+        return coming
+
+    async def ask(self, verb: str, *names: Any) -> Any:
+        return await self.asked(verb, *names)
+
+    def known(self, verb: str) -> dict[str, Any]:
+        return {"bound": 7.0}
+
+
+def answers(
+    log: DecisionLog | None = None,
+    planned: Planned | None = None,
+    view: Callable[[], View] = lambda: View(at=moment_text(NOW)),
+    **place: Any,
+) -> Answers:
+    """The answers of a sandbox."""
+
+    async def now() -> View:
+        return view()
+
+    return Answers(
+        Place("sandbox", **place),
+        Home(),
+        now,
+        log or DecisionLog(epoch="e"),
+        cast(Clock, StillClock()),
+        cast(Planning, planned) if planned is not None else None,
+    )
+
+
+def log_of(count: int) -> DecisionLog:
+    """Records of two pools and kinds, numbered from the oldest on."""
+    log = DecisionLog(epoch="e")
+    for number in range(1, count + 1):
+        is_even = number % 2 == 0
+        log.add(
+            NOW + timedelta(seconds=number),
+            Draft(
+                Kind.LAUNCH if is_even else Kind.DISRUPT,
+                Outcome.DONE,
+                "Because",
+                f"Decision {number}",
+                objects=(f"NodeClaim/claim-{number}",),
+                node_pools=("even" if is_even else "odd",),
+            ),
+        )
+    return log
+
+
+async def pages(found: Answers, **query: Any) -> list[list[str]]:
+    """Page after page of sentences."""
+    read, before = [], ""
+    while True:
+        page = await found.decisions(before=before, **query)
+        read.append([each["text"] for each in page.records])
+        if page.before is None:
+            return read
+        before = page.before
+
+
+async def test_decisions_come_in_pages_the_newest_first() -> None:
+    found = answers(log_of(7))
+
+    read = await pages(found, limit=3)
+
+    numbers = [[int(text.removeprefix("Decision ")) for text in page] for page in read]
+    assert [[7, 6, 5], [4, 3, 2], [1]] == numbers
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ({"kind": "Launch"}, [6, 4, 2]),
+        ({"node_pool": "odd"}, [7, 5, 3, 1]),
+        ({"text": "DECISION 3"}, [3]),
+        ({"text": "claim-5"}, [5]),
+        ({"kind": "Launch", "node_pool": "odd"}, []),
+    ],
+)
+async def test_decisions_are_filtered(query: dict[str, str], numbers: list[int]) -> None:
+    (page,) = await pages(answers(log_of(7)), limit=200, **query)
+
+    assert [f"Decision {number}" for number in numbers] == page
+
+
+async def test_a_page_that_ends_with_the_last_record_is_the_last() -> None:
+    assert [["Decision 2", "Decision 1"]] == await pages(answers(log_of(2)), limit=2)
+
+
+async def test_after_a_record_that_is_not_kept_any_more_there_is_nothing() -> None:
+    page = await answers(log_of(2)).decisions(before="long-ago")
+
+    assert ([], None) == (page.records, page.before)
+
+
+async def test_costs_of_a_cluster_for_which_nothing_can_be_planned() -> None:
+    view = View(at=moment_text(NOW), totals=Totals(hourly=1.5, monthly=1095.0, unpriced=2))
+
+    costs = await answers(view=lambda: view).costs(None, None, ())
+
+    assert (1.5, 1095.0, 2) == (costs.hourly, costs.monthly, costs.unpriced)
+    assert ["pool", "capacityType", "namespace", "owner"] == [each.by for each in costs.tables]
+    assert (None, None, None) == (costs.savings, costs.bound, costs.gap)
+    assert [1.5] == costs.series.hourly
+
+
+async def test_costs_have_the_savings_of_the_plan_and_the_bound() -> None:
+    costs = await answers(planned=Planned(SAVINGS)).costs(None, None, ("pool",))
+
+    assert ["pool"] == [each.by for each in costs.tables]
+    assert costs.savings is not None
+    assert (0.5, 0.25, 1.0, 0.5) == (
+        costs.savings.planned,
+        costs.savings.blocked[0].hourly,
+        costs.bound,
+        costs.gap,
+    )
+
+
+@pytest.mark.parametrize("planned", [Planned(NoAnswerError("no"))])
+async def test_costs_do_without_savings_that_cannot_be_had(planned: Planned) -> None:
+    costs = await answers(planned=planned).costs(None, None, ())
+
+    assert costs.savings is None
+
+
+async def test_costs_are_seen_over_time() -> None:
+    moments = iter(range(0, 90, 30))
+
+    def view() -> View:
+        at = NOW + timedelta(seconds=next(moments))
+        return View(at=moment_text(at), totals=Totals(hourly=1.0))
+
+    found = answers(view=view)
+    found.seen(view())
+    found.seen(view())
+    costs = await found.costs(NOW + timedelta(seconds=30), None, ())
+
+    assert [30, 60] == [at - int(NOW.timestamp()) for at in costs.series.at]
+
+
+async def test_what_was_saved_is_counted_from_records_of_before_and_of_later() -> None:
+    done = Draft(Kind.DISRUPT, Outcome.DONE, "Empty", "a", savings_hourly=0.5, command="c1")
+    log = DecisionLog(epoch="e")
+    log.add(NOW - timedelta(hours=2), done)
+    found = answers(log)
+    log.add(NOW - timedelta(hours=1), replace(done, command="c2"))
+
+    realised = (await found.costs(None, None, ())).realised
+
+    assert realised is not None
+    assert (2, 1.0) == (realised.commands, realised.hourly)
+    assert realised.dollars == pytest.approx(0.5 * 2 + 0.5 * 1)
+    found.close()
+    log.add(NOW, replace(done, command="c3"))
+    realised = (await found.costs(None, None, ())).realised
+    assert realised is not None
+    assert 2 == realised.commands
+
+
+async def test_names_that_are_hidden_are_in_no_answer() -> None:
+    found = answers(log_of(3), Planned(SAVINGS), cluster="production", is_hidden=True)
+
+    costs = await found.costs(None, None, ())
+    about = await found.about()
+
+    assert costs.savings is not None
+    assert [[]] == [each.nodes for each in costs.savings.blocked]
+    assert ("", "", False) == (about.cluster, about.leader, about.can_plan)
+    for question in (
+        found.plan(),
+        found.explain("pod", "a", "b"),
+        found.what_if(WhatIfRequest(drain=["a"])),
+        found.decisions(),
+    ):
+        with pytest.raises(NoAnswerError, match="which are not shown here"):
+            await question
+
+
+async def test_without_machines_nothing_is_planned() -> None:
+    found = answers()
+
+    with pytest.raises(NoAnswerError, match="what machines there are is not known"):
+        await found.plan()
+    assert not (await found.about()).can_plan
+
+
+async def test_a_kind_that_is_not_explained_does_not_reach_the_planner() -> None:
+    planned = Planned({})
+
+    with pytest.raises(BadQuestionError, match="a secret is not explained"):
+        await answers(planned=planned).explain("secret", "", "x")
+
+    assert [] == planned.asked_for
+
+
+async def test_an_explanation_is_asked_for_by_kind_namespace_and_name() -> None:
+    planned = Planned({"pod": "shop/web"})
+
+    assert {"pod": "shop/web"} == await answers(planned=planned).explain("pod", "shop", "web")
+    assert [("explain", ("pod", "shop", "web"))] == planned.asked_for
+
+
+async def test_about_tells_what_answers() -> None:
+    settings = with_assignments(Settings(), {"PREFERENCE_POLICY": "Ignore"})
+    told = await answers(
+        planned=Planned({}),
+        provider="kwok",
+        cluster="here",
+        settings=settings,
+        settings_from="the sandbox's own",
+    ).about()
+
+    assert ("sandbox", "kwok", "here") == (told.source, told.provider, told.cluster)
+    assert ("estimates", ["Event"], "pod-1") == (told.prices, told.unread, told.leader)
+    assert "Ignore" == told.settings["PREFERENCE_POLICY"]
+    assert told.can_plan
+
+
+def changed() -> Iterator[Settings]:
+    """Settings of every type, as they are by default and otherwise."""
+    yield Settings()
+    assignments = {
+        "FEATURE_GATES": "NodeOverlay=true,StaticCapacity=true",
+        "BATCH_MAX_DURATION": "1m30.5s",
+        "PACKING_MIN_TYPES": "3,9",
+        "REBALANCE_MOVES": "7.5%",
+        "SPOT_INTERRUPTION_COST": "0.25",
+        "EARLY_BINDING": "true",
+        "MEMORY_LIMIT": "5",
+    }
+    yield with_assignments(Settings(), assignments)
+
+
+@pytest.mark.parametrize("settings", [*changed()], ids=["default", "changed"])
+def test_settings_are_shown_as_they_are_set(settings: Settings) -> None:
+    shown = settings_shown(settings)
+
+    assert len(fields(Settings)) == len(shown)
+    chosen = {name: text for name, text in shown.items() if text}
+    assert settings == with_assignments(Settings(), chosen)
