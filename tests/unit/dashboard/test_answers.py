@@ -8,12 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from helpers.builders import NOW
+from helpers.builders import NOW, node, pod
 from karpenter.clock import Clock
 from karpenter.dashboard.answers.answers import Answers, Place, settings_shown
 from karpenter.dashboard.answers.planning import Planning
-from karpenter.dashboard.contract import Totals, View, WhatIfRequest
-from karpenter.dashboard.questions import BadQuestionError, NoAnswerError
+from karpenter.dashboard.contract import Problem, Totals, View
+from karpenter.dashboard.questions import BadQuestionError, NoAnswerError, UnknownObjectError
+from karpenter.dashboard.redaction import Redaction
+from karpenter.dashboard.shown import Shown
 from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.record import Draft, Kind, Outcome, moment_text
 from karpenter.settings import Settings, with_assignments
@@ -80,6 +82,7 @@ def answers(
     log: DecisionLog | None = None,
     planned: Planned | None = None,
     view: Callable[[], View] = lambda: View(at=moment_text(NOW)),
+    redaction: Redaction | None = None,
     **place: Any,
 ) -> Answers:
     """The answers of a sandbox."""
@@ -94,6 +97,7 @@ def answers(
         log or DecisionLog(epoch="e"),
         cast(Clock, StillClock()),
         cast(Planning, planned) if planned is not None else None,
+        redaction,
     )
 
 
@@ -227,23 +231,55 @@ async def test_what_was_saved_is_counted_from_records_of_before_and_of_later() -
     assert 2 == realised.commands
 
 
+def redaction() -> Redaction:
+    """What hides every name of a cluster with a pod and a node."""
+    found = Redaction(Shown(is_redacted=True))
+    found.learn([pod("payroll", namespace="secret", node_name="node-7"), node("node-7")])
+    return found
+
+
 async def test_names_that_are_hidden_are_in_no_answer() -> None:
-    found = answers(log_of(3), Planned(SAVINGS), cluster="production", is_hidden=True)
+    hiding = redaction()
+    shown = hiding.text("node-7")
+    planned = Planned({"node": "node-7", "detail": "pod secret/payroll holds node-7"})
+    found = answers(planned=planned, redaction=hiding)
 
-    costs = await found.costs(None, None, ())
-    about = await found.about()
+    told = await found.explain("node", "", shown)
 
-    assert costs.savings is not None
-    assert [[]] == [each.nodes for each in costs.savings.blocked]
-    assert ("", "", False) == (about.cluster, about.leader, about.can_plan)
-    for question in (
-        found.plan(),
-        found.explain("pod", "a", "b"),
-        found.what_if(WhatIfRequest(drain=["a"])),
-        found.decisions(),
-    ):
-        with pytest.raises(NoAnswerError, match="which are not shown here"):
-            await question
+    assert [("explain", ("node", "", "node-7"))] == planned.asked_for
+    assert shown == told["node"]
+    assert not any(name in str(told) for name in ("node-7", "secret", "payroll"))
+
+
+async def test_names_that_are_hidden_are_in_no_refusal() -> None:
+    hiding = redaction()
+    problem = Problem(text="node-7 is no such thing")
+    planned = Planned(BadQuestionError("there is no node x; did you mean node-7?", [problem]))
+
+    with pytest.raises(BadQuestionError) as caught:
+        await answers(planned=planned, redaction=hiding).plan()
+
+    assert "node-7" not in str(caught.value.refusal)
+    assert str(caught.value).startswith("there is no node x; did you mean ")
+
+
+async def test_names_that_are_hidden_are_in_no_decision() -> None:
+    log = DecisionLog(epoch="e")
+    log.add(NOW, Draft(Kind.DRAIN, Outcome.DONE, "X", "node-7 goes", objects=("Node/node-7",)))
+
+    (page,) = await pages(answers(log, redaction=redaction()))
+
+    assert "node-7" not in page[0]
+
+
+async def test_a_pod_of_a_namespace_that_is_not_shown_is_not_explained() -> None:
+    planned = Planned({})
+    found = answers(planned=planned, redaction=Redaction(Shown(namespaces=frozenset({"shop"}))))
+
+    with pytest.raises(UnknownObjectError, match="no pod web in a namespace that is shown"):
+        await found.explain("pod", "payroll", "web")
+
+    assert [] == planned.asked_for
 
 
 async def test_without_machines_nothing_is_planned() -> None:

@@ -1,7 +1,7 @@
 """The answers to everything that the dashboard's page asks besides the view itself.
 
 Costs come from the view, decisions from the decision log, and plans, reasons and what-ifs from the
-planning process. Where names are hidden from whoever looks, nothing is answered that names pods.
+planning process. Names that may not be shown are taken out of all of it before it is sent.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import msgspec
 
 from karpenter import __version__
 from karpenter.clock import Clock
-from karpenter.dashboard.answers.asking import KINDS
+from karpenter.dashboard.answers.asking import KINDS, POD
 from karpenter.dashboard.answers.cost_series import CostSeries
 from karpenter.dashboard.answers.costs import TABLES, cost_tables
 from karpenter.dashboard.answers.messages import EXPLAIN, PLAN, SAVINGS
@@ -31,15 +31,22 @@ from karpenter.dashboard.contract import (
     WhatIfAnswer,
     WhatIfRequest,
 )
-from karpenter.dashboard.questions import BadQuestionError, NoAnswerError, QuestionError
+from karpenter.dashboard.questions import (
+    BadQuestionError,
+    NoAnswerError,
+    QuestionError,
+    UnknownObjectError,
+)
+from karpenter.dashboard.redaction import Redaction
+from karpenter.dashboard.shown import EVERYTHING
 from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.record import DecisionRecord
 from karpenter.model import durations
 from karpenter.settings import FeatureGates, MinTypes, Percentage, Settings, variable_of
+from karpenter.state.object_keys import DEFAULT_NAMESPACE
 
 SAVINGS_KEPT: Final = 60.0  # seconds; they take a plan and a move for each node
 _SAVINGS_SECONDS: Final = 1.0  # that costs wait for them; the next answer has them then
-_HIDDEN: Final = "plans, reasons and decisions name pods and nodes, which are not shown here"
 
 
 class Home(Protocol):
@@ -55,7 +62,7 @@ class Home(Protocol):
 
     @property
     def leader(self) -> str:
-        """The identity of the leader; empty if it is not known."""
+        """The identity of the leader as it is shown; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,9 @@ class Place:
 
     source: str  # sandbox, controller, live or files
     provider: str = ""
-    cluster: str = ""
+    cluster: str = ""  # as it is shown
     settings: Settings | None = None  # those in force; None where they are not known
     settings_from: str = ""  # a sentence
-    is_hidden: bool = False  # names are hidden or replaced
 
 
 class Answers:
@@ -81,6 +87,7 @@ class Answers:
         decisions: DecisionLog,
         clock: Clock,
         planning: Planning | None,
+        redaction: Redaction | None = None,
     ) -> None:
         """Begin to keep what costs need over time.
 
@@ -91,6 +98,7 @@ class Answers:
             decisions: the decisions that are known.
             clock: the time of the cluster.
             planning: whoever plans, and is run by whoever made it; None where nothing can be planned.
+            redaction: knows the names that may not be shown; whoever made it lets it learn them.
         """
         self._place = place
         self._home = home
@@ -98,6 +106,7 @@ class Answers:
         self._log = decisions
         self._clock = clock
         self._planning = planning
+        self._redaction = redaction or Redaction(EVERYTHING)
         self._series = CostSeries()
         self._realised = RealisedSavings()
         for record in reversed(list(decisions.newest())):
@@ -114,17 +123,25 @@ class Answers:
 
     async def plan(self) -> Mapping[str, Any]:
         """The document of ``plan -o json``, with the fields of ``contract.Answer``."""
-        return await self._planned_by().ask(PLAN)
+        return await self._told(self._planned_by().ask(PLAN))
 
     async def explain(self, kind: str, namespace: str, name: str) -> Mapping[str, Any]:
         """The document of ``explain KIND NAME -o json``, with the fields of ``contract.Answer``."""
         if kind not in KINDS:
             raise BadQuestionError(f"a {kind} is not explained: one of {', '.join(KINDS)} is")
-        return await self._planned_by().ask(EXPLAIN, (kind, namespace, name))
+        namespace, named = map(self._redaction.original, (namespace, name))
+        if kind == POD and not self._redaction.shows(namespace or DEFAULT_NAMESPACE):
+            raise UnknownObjectError(f"there is no pod {name} in a namespace that is shown")
+        return await self._told(self._planned_by().ask(EXPLAIN, (kind, namespace, named)))
 
     async def what_if(self, request: WhatIfRequest) -> WhatIfAnswer:
         """The plan without and with a change; nothing is changed."""
-        answer = await self._planned_by().what_if(request)
+        asked = msgspec.structs.replace(
+            request,
+            drain=[self._redaction.original(each) for each in request.drain],
+            delete=[self._reference(each) for each in request.delete],
+        )
+        answer = await self._told(self._planned_by().what_if(asked))
         return msgspec.convert(answer, WhatIfAnswer)
 
     async def costs(
@@ -134,6 +151,7 @@ class Answers:
         view = await self._view()
         self._series.note(view)
         more = await self._savings()
+        saved = self._redaction.document(more.get("savings"))
         loop = asyncio.get_running_loop()
         tables = await loop.run_in_executor(None, cost_tables, view, tuple(by) or TABLES)
         return Costs(
@@ -144,7 +162,7 @@ class Answers:
             is_estimate=view.totals.is_estimate,
             series=self._series.between(since, until),
             tables=tables,
-            savings=self._shown(more.get("savings")),
+            savings=msgspec.convert(saved, Savings) if saved is not None else None,
             bound=more.get("bound"),
             gap=more.get("gap"),
             realised=self._realised.until(self._clock.now()),
@@ -160,9 +178,7 @@ class Answers:
         text: str = "",
     ) -> Records:
         """Decision records, the newest first."""
-        if self._place.is_hidden:
-            raise NoAnswerError(_HIDDEN)
-        kept = self._log.newest()
+        kept = map(self._redaction.record, self._log.newest())
 
         def page() -> Records:
             return page_of(
@@ -179,26 +195,47 @@ class Answers:
             version=__version__,
             source=place.source,
             provider=place.provider,
-            cluster="" if place.is_hidden else place.cluster,
+            cluster=place.cluster,
             prices=home.prices,
             unread=list(home.unread),
             settings=settings_shown(place.settings) if place.settings is not None else {},
             settings_from=place.settings_from,
             history=HistoryKept(since=None, until="", bytes=0, is_on_disk=False),
             clients=0,
-            can_plan=self._planning is not None and not place.is_hidden,
-            leader="" if place.is_hidden else home.leader,
+            can_plan=self._planning is not None,
+            leader=home.leader,
         )
 
     def _note(self, record: DecisionRecord, line: bytes) -> None:
         self._realised.note(record)
 
     def _planned_by(self) -> Planning:
-        if self._place.is_hidden:
-            raise NoAnswerError(_HIDDEN)
         if self._planning is None:
             raise NoAnswerError("nothing can be planned here: what machines there are is not known")
         return self._planning
+
+    def _reference(self, reference: str) -> str:
+        """An object as it is called, of one as it is shown."""
+        kind, *path = reference.split("/")
+        return "/".join((kind, *map(self._redaction.original, path)))
+
+    async def _told(self, answer: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """An answer, or a refusal, without names that may not be shown."""
+        redaction = self._redaction
+        if not redaction.is_needed:
+            return await answer
+        try:
+            document = await answer
+        except QuestionError as error:
+            error.args = (redaction.text(str(error)),)
+            error.problems = tuple(
+                msgspec.structs.replace(each, text=redaction.text(each.text))
+                for each in error.problems
+            )
+            raise
+        loop = asyncio.get_running_loop()
+        told: Mapping[str, Any] = await loop.run_in_executor(None, redaction.document, document)
+        return told
 
     async def _savings(self) -> Mapping[str, Any]:
         """The savings that are known by now; they are on their way for the next time."""
@@ -212,15 +249,6 @@ class Answers:
             return coming.result()
         except QuestionError:
             return {}
-
-    def _shown(self, savings: Mapping[str, Any] | None) -> Savings | None:
-        if savings is None:
-            return None
-        found = msgspec.convert(savings, Savings)
-        if self._place.is_hidden:
-            for each in found.blocked:
-                each.nodes = []
-        return found
 
 
 def settings_shown(settings: Settings) -> dict[str, str]:

@@ -6,12 +6,13 @@ but for those that a PDB or an annotation holds, which are named.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.pods import Pod
 from karpenter.dashboard.answers.change import changed
 from karpenter.dashboard.answers.world import World
@@ -28,7 +29,6 @@ from karpenter.report.nodepool_explanation import pool_document
 from karpenter.report.provisioning import claim_document
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.state.departing_pods import is_protected, is_reschedulable, protection_in_words
-from karpenter.state.nodes import StateNode
 from karpenter.state.object_keys import key_of
 from karpenter.state.pods import is_active, is_bound
 from karpenter.state.snapshot import Snapshot
@@ -63,14 +63,16 @@ def what_if(world: World, request: WhatIfRequest, before: Plans, seconds: float 
     other, applied = changed(world, request)
     after = Plans(other.asked(seconds))
     was, is_now = before.document(), after.document()
-    view_before, view_after = before.asked.view(), after.asked.view()
     drained = sorted(other.going)
+    changes_pools = any(isinstance(each, NodePool | NodeClass) for each in applied)
+    view = before.asked.view() if drained or changes_pools else None
+    drifted = _drifted(after.asked.view()) if changes_pools else set()
     return Outcome(
         before=was,
         after=is_now,
-        diff=_difference(before, after, view_before, drained),
-        held=list(_held(view_before.inspection, drained)),
-        drifted=sorted(_drifted(view_after) - _drifted(view_before)),
+        diff=_difference(before, after, _prices(view, drained) if view is not None else {}),
+        held=list(_held(view.inspection, drained)) if view is not None else [],
+        drifted=sorted(drifted - _drifted(view)) if view is not None else [],
         pools=[pool_document(after.pool(name)) for name in _pools(applied)],
         is_partial=before.is_partial or after.is_partial,
     )
@@ -98,9 +100,17 @@ def _held(inspection: Inspection, drained: Iterable[str]) -> Iterator[dict[str, 
                 yield {"pod": key_of(pod), "pdb": key_of(matching[0]), "detail": detail}
 
 
-def _difference(
-    before: Plans, after: Plans, view_before: DisruptionContext, drained: Sequence[str]
-) -> Difference:
+def _prices(view: DisruptionContext, names: Iterable[str]) -> dict[str, float | None]:
+    """The prices of some nodes, in dollars an hour."""
+    types = view.inspection.types
+    machines = {name: view.snapshot.node(name) for name in names}
+    return {
+        name: price_of(machine, types.get(machine.node_pool, {})) if machine is not None else None
+        for name, machine in machines.items()
+    }
+
+
+def _difference(before: Plans, after: Plans, drained: Mapping[str, float | None]) -> Difference:
     was = Planned(before.asked.snapshot, before.made, before.removed, before.static)
     is_now = Planned(after.asked.snapshot, after.made, after.removed, after.static)
     going = {*is_now.going, *drained}
@@ -113,26 +123,18 @@ def _difference(
         pods_moved=moved,
         pods_unplaced=unplaced,
         pods_placed=placed,
-        hourly=_hourly(difference.Difference(was, is_now), view_before, drained),
+        hourly=_hourly(difference.Difference(was, is_now), drained.values()),
     )
 
 
-def _hourly(
-    found: difference.Difference, view: DisruptionContext, drained: Sequence[str]
-) -> float | None:
+def _hourly(found: difference.Difference, saved: Iterable[float | None]) -> float | None:
     """What carrying out both the change and its plan costs more an hour."""
     more = found.hourly_change
-    for name in drained:
-        machine = view.snapshot.node(name)
-        price = _price(view, machine) if machine is not None else None
+    for price in saved:
         if price is None or more is None:
             return None
         more -= price
     return more
-
-
-def _price(view: DisruptionContext, machine: StateNode) -> float | None:
-    return price_of(machine, view.inspection.types.get(machine.node_pool, {}))
 
 
 def _claims(planned: Planned) -> list[PlannedClaim]:
