@@ -10,7 +10,7 @@ import pytest
 
 from helpers.builders import NOW, node, pod
 from karpenter.clock import Clock
-from karpenter.dashboard.answers.answers import Answers, Place, settings_shown
+from karpenter.dashboard.answers.answers import Answers, Origin, settings_shown
 from karpenter.dashboard.answers.planning import Planning
 from karpenter.dashboard.contract import Problem, Totals, View
 from karpenter.dashboard.questions import BadQuestionError, NoAnswerError, UnknownObjectError
@@ -52,6 +52,8 @@ class Home:
 
     prices: str = "estimates"
     unread: tuple[str, ...] = ("Event",)
+    settings: Settings | None = None
+    settings_from: str = "the sandbox's own"
     leader: str = "pod-1"
 
 
@@ -83,7 +85,8 @@ def answers(
     planned: Planned | None = None,
     view: Callable[[], View] = lambda: View(at=moment_text(NOW)),
     redaction: Redaction | None = None,
-    **place: Any,
+    settings: Settings | None = None,
+    **origin: Any,
 ) -> Answers:
     """The answers of a sandbox."""
 
@@ -91,8 +94,8 @@ def answers(
         return view()
 
     return Answers(
-        Place("sandbox", **place),
-        Home(),
+        Origin("sandbox", **origin),
+        Home(settings=settings),
         now,
         log or DecisionLog(epoch="e"),
         cast(Clock, StillClock()),
@@ -313,7 +316,6 @@ async def test_about_tells_what_answers() -> None:
         provider="kwok",
         cluster="here",
         settings=settings,
-        settings_from="the sandbox's own",
     ).about()
 
     assert ("sandbox", "kwok", "here") == (told.source, told.provider, told.cluster)

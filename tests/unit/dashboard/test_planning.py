@@ -142,7 +142,7 @@ async def bench(
     planning = Planning(
         cluster,
         supplier,
-        Terms(),
+        Terms,
         CLOCK,
         limits=limits,
         begin=begin,
@@ -358,7 +358,7 @@ async def test_a_real_process_answers_as_explain_does_survives_being_killed_and_
         return world.supply
 
     planning = Planning(
-        cluster, supplier, world.terms, CLOCK, limits=Limits(kept=0.0, kept_unchanged=0.0)
+        cluster, supplier, lambda: world.terms, CLOCK, limits=Limits(kept=0.0, kept_unchanged=0.0)
     )
     running = asyncio.create_task(planning.run())
     await asyncio.sleep(0)

@@ -61,19 +61,25 @@ class Home(Protocol):
         """The kinds that could not be read."""
 
     @property
+    def settings(self) -> Settings | None:
+        """The settings in force; None where they are not known."""
+
+    @property
+    def settings_from(self) -> str:
+        """Where they are from, a sentence."""
+
+    @property
     def leader(self) -> str:
         """The identity of the leader as it is shown; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Origin:
     """Where the dashboard runs, as far as it stays the same."""
 
     source: str  # sandbox, controller, live or files
     provider: str = ""
     cluster: str = ""  # as it is shown
-    settings: Settings | None = None  # those in force; None where they are not known
-    settings_from: str = ""  # a sentence
 
 
 class Answers:
@@ -81,7 +87,7 @@ class Answers:
 
     def __init__(
         self,
-        place: Place,
+        origin: Origin,
         home: Home,
         view: Callable[[], Awaitable[View]],
         decisions: DecisionLog,
@@ -92,7 +98,7 @@ class Answers:
         """Begin to keep what costs need over time.
 
         Args:
-            place: where the dashboard runs.
+            origin: where the dashboard runs.
             home: the same, as far as it changes.
             view: the view as it is now.
             decisions: the decisions that are known.
@@ -100,7 +106,7 @@ class Answers:
             planning: whoever plans, and is run by whoever made it; None where nothing can be planned.
             redaction: knows the names that may not be shown; whoever made it lets it learn them.
         """
-        self._place = place
+        self._origin = origin
         self._home = home
         self._view = view
         self._log = decisions
@@ -190,16 +196,16 @@ class Answers:
 
     async def about(self) -> About:
         """What answers; the server itself fills in ``history`` and ``clients``."""
-        place, home = self._place, self._home
+        origin, home = self._origin, self._home
         return About(
             version=__version__,
-            source=place.source,
-            provider=place.provider,
-            cluster=place.cluster,
+            source=origin.source,
+            provider=origin.provider,
+            cluster=origin.cluster,
             prices=home.prices,
             unread=list(home.unread),
-            settings=settings_shown(place.settings) if place.settings is not None else {},
-            settings_from=place.settings_from,
+            settings=settings_shown(home.settings) if home.settings is not None else {},
+            settings_from=home.settings_from,
             history=HistoryKept(since=None, until="", bytes=0, is_on_disk=False),
             clients=0,
             can_plan=self._planning is not None,

@@ -91,7 +91,7 @@ class Planning:
         self,
         cluster: Objects,
         supplier: Supplier,
-        terms: Terms,
+        terms: Callable[[], Terms],
         clock: Clock,
         *,
         limits: Limits | None = None,
@@ -103,7 +103,7 @@ class Planning:
         Args:
             cluster: what is asked about.
             supplier: says what there is to buy; None while that is not known.
-            terms: what else is known about the cluster.
+            terms: what else is known about the cluster when a process is begun.
             clock: the time of the cluster.
             limits: how long things may take and last.
             begin: begins a process.
@@ -301,7 +301,7 @@ class Planning:
         process = self._process
         if process is None or not process.is_alive:
             await self._end()
-            process = await self._begin(self._terms)
+            process = await self._begin(self._terms())
             self._process = process
             known = [each for each in self._cluster.objects() if _is_planned_with(each)]
             await process.feed(partial(change_of, None, each) for each in known)
