@@ -42,6 +42,7 @@ class ProviderContext:
     rng: random.Random
     metrics: "Metrics | None" = None  # for its own metrics; None: not exported
     decisions: "DecisionLog | None" = None  # for its own decisions; None: not kept
+    only_reads: bool = False  # it is only asked, as by plan, and must change nothing
 
 
 ProviderFactory: TypeAlias = Callable[[ProviderContext], CloudProvider]

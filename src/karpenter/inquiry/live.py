@@ -146,7 +146,7 @@ async def _read(
     try:
         kube = Client(transport, clock, may_write=lambda: False)
         rng = random.Random()  # noqa: S311 nothing secret hangs on it
-        given = ProviderContext(kube, clock, settings, environment, rng)
+        given = ProviderContext(kube, clock, settings, environment, rng, only_reads=True)
         cloud = None
         if provider:
             make = load_provider(provider)  # which may be unknown, and nothing is read then

@@ -340,7 +340,11 @@ def make_provider(context: ProviderContext) -> AwsProvider:
         context,
         read_settings(context.environment),
         lambda observe: open_calls(
-            context.environment, context.clock, context.rng, observe=observe
+            context.environment,
+            context.clock,
+            context.rng,
+            observe=observe,
+            only_reads=context.only_reads,
         ),
     )
 

@@ -24,8 +24,8 @@ AWS = Path(__file__).parents[4] / "docs" / "aws"
 INSTALL = AWS.parents[1] / "examples" / "install"
 POLICIES = AWS / "policies"
 NAMES = ("discovery", "eks", "iam-integration", "interruption", "node-lifecycle", "zonal-shift")
-# Added with AWS_COMMITMENTS, and when notifications go to SNS; part of no template
-OPTIONAL = ("commitments", "notifications")
+# For a companion, with AWS_COMMITMENTS, and when notifications go to SNS; part of no template
+OPTIONAL = ("commitments", "companion", "notifications")
 # Needed to make other calls, which AWS checks by itself
 IMPLIED = {"iam:PassRole", "iam:TagInstanceProfile"}
 TAGGED_CALLS = ("CreateFleet", "RunInstances", "CreateLaunchTemplate")

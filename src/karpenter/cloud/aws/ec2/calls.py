@@ -35,6 +35,7 @@ from karpenter.cloud.aws.ec2.errors import (
     error_of,
 )
 from karpenter.cloud.aws.ec2.pace import Pace
+from karpenter.cloud.aws.ec2.reads import check_read, is_read, refuse_writes
 from karpenter.cloud.registry import ProviderError
 
 T = TypeVar("T")
@@ -51,7 +52,6 @@ _PAGE_TOKENS: Final = {
     "iam": "Marker",
     "savingsplans": "nextToken",
 }  # by service; of others NextToken
-_LOOKING: Final = ("Describe", "Get", "List")  # prefixes of operations that only read
 _SUCCESS: Final = "200"
 
 
@@ -117,6 +117,7 @@ class AwsCalls:
         endpoint_url: str = "",
         observe: Observer | None = None,
         workers: int = WORKERS,
+        only_reads: bool = False,
     ) -> None:
         """Make calls with a boto3 ``session``, whose region must be known.
 
@@ -127,8 +128,10 @@ class AwsCalls:
             endpoint_url: where all services are, in place of AWS itself.
             observe: called after every call, in the thread of the event loop.
             workers: the concurrent reads, and the concurrent writes, of one service.
+            only_reads: refuse every call that may change something.
         """
         self.observe = observe
+        self._only_reads = only_reads
         self._session = session
         self._clock = clock
         self._rng = rng
@@ -154,6 +157,8 @@ class AwsCalls:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Make one call and return its answer."""
+        if self._only_reads:
+            check_read(service, operation)
         where = region or self.region
         client = await self._client(service, where, operation)
         self._add_token(client, operation, parameters)
@@ -237,7 +242,7 @@ class AwsCalls:
 
     def _new_client(self, service: str, region: str, patience: float) -> Any:
         try:
-            return self._session.client(
+            client = self._session.client(
                 service,
                 region_name=region,
                 endpoint_url=self._endpoint_url,
@@ -248,6 +253,9 @@ class AwsCalls:
             raise AwsUnreachableError(
                 type(error).__name__, details, "(client)", service=service
             ) from error
+        if self._only_reads:
+            refuse_writes(client)
+        return client
 
     def _config(self, patience: float) -> Any:
         return importlib.import_module("botocore.config").Config(
@@ -281,6 +289,7 @@ def open_calls(
     *,
     endpoint_url: str = "",
     observe: Observer | None = None,
+    only_reads: bool = False,
 ) -> AwsCalls:
     """Make calls with the region and credentials of the environment and the usual AWS files.
 
@@ -316,7 +325,9 @@ def open_calls(
             "no AWS credentials were found; give this pod a role (EKS Pod Identity or IRSA), or set"
             " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    return AwsCalls(session, clock, rng, endpoint_url=endpoint_url, observe=observe)
+    return AwsCalls(
+        session, clock, rng, endpoint_url=endpoint_url, observe=observe, only_reads=only_reads
+    )
 
 
 async def check_connection(calls: Calls) -> None:
@@ -372,7 +383,7 @@ def _call(
 
 
 def _pool_name(service: str, operation: str) -> str:
-    return f"{service}-reads" if operation.startswith(_LOOKING) else service
+    return f"{service}-reads" if is_read(operation) else service
 
 
 def _region_of_this_machine() -> str | None:

@@ -23,6 +23,7 @@ class AwsError(CloudError):
       x AwsServerError          AWS itself failed; the same call may work later
       x AwsUnreachableError     no answer; the call may have been carried out
       x AwsDryRunPassed         a dry run whose real run would have been allowed
+      x AwsReadOnlyError        not a read, and so not sent; in ``reads``
     """
 
     def __init__(
