@@ -1,5 +1,6 @@
 """A program that only looks sends no call to AWS but reads."""
 
+import importlib
 import json
 import random
 from collections.abc import Iterator
@@ -7,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from helpers.clusters import in_virtual_time
@@ -40,6 +40,7 @@ def granted() -> Iterator[tuple[str, str]]:
 
 def session() -> Any:
     """Credentials that nobody knows."""
+    boto3 = importlib.import_module("boto3")
     return boto3.Session(region_name=REGION, **CREDENTIALS)
 
 
