@@ -57,5 +57,6 @@ def test_pages_are_short() -> None:
     folders = ("docs", "docs/reference", "docs/how-to")
     pages = [path for folder in folders for path in (ROOT / folder).glob("*.md")]
     lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in pages}
+    most = {"cli.md": 400}  # a section for each command, written from the program
 
-    assert {} == {name: count for name, count in lines.items() if count > 250}
+    assert {} == {name: count for name, count in lines.items() if count > most.get(name, 250)}

@@ -73,6 +73,7 @@ def facts_about(types: Iterable[InstanceType]) -> ProviderFacts:
     """Return what planners must know about the provider when it sells ``types``."""
     offered: set[str] = set()
     for kind in types:
+        offered |= kind.requirements.keys()
         for way in kind.offerings:
             offered |= way.requirements.keys()
     return _facts(frozenset(offered))
@@ -127,11 +128,13 @@ def _types(entries: tuple[Entry, ...]) -> tuple[InstanceType, ...]:
         for way in entry.offerings:
             offered.update(way.requirements.keys())
     answers = _Answers(tuple(sorted(offered - _OF_TYPES)))
-    return tuple(_type(entry, answers) for entry in entries)
+    own = {each.key for entry in entries for each in entry.requirements}
+    labels_of_types = _Answers(tuple(sorted(own - offered - _OF_TYPES)))
+    return tuple(_type(entry, answers, labels_of_types) for entry in entries)
 
 
 class _Answers:
-    """Adds ``DoesNotExist`` for every label that some other offering of the catalogue has.
+    """Adds ``DoesNotExist`` for every label that some other offering, or type, of the catalogue has.
 
     A requirement that is missing allows any value, so such an offering would match them all. There
     are few distinct results, so they are interned.
@@ -150,13 +153,14 @@ class _Answers:
         return found
 
 
-def _type(entry: Entry, answers: _Answers) -> InstanceType:
+def _type(entry: Entry, answers: _Answers, labels_of_types: _Answers) -> InstanceType:
     cpu = canonical(entry.resources[CPU])
+    build = entry.requirements.get(labels.WINDOWS_BUILD)
     held: dict[str, tuple[str, ...]] = {
         labels.INSTANCE_TYPE: (entry.name,),
         labels.ARCH: (entry.architecture,),
         labels.OS: entry.operating_systems,
-        labels.WINDOWS_BUILD: (),
+        labels.WINDOWS_BUILD: tuple(build.values) if build is not None else (),
         kwok_labels.INSTANCE_SIZE: (size_of(entry.name, cpu),),
         kwok_labels.INSTANCE_FAMILY: (family_of(entry.name),),
         kwok_labels.INSTANCE_CPU: (cpu,),
@@ -169,17 +173,22 @@ def _type(entry: Entry, answers: _Answers) -> InstanceType:
             available=way.available,
             reservation_id=way.reservation_id,
             reservation_capacity=way.reservation_capacity,
+            is_estimate=way.is_estimate,
         )
         for way in entry.offerings
     )
     own = (Requirement(key, False, frozenset(values)) for key, values in held.items())
     offered = (_union(key, offerings) for key in answers.keys)
+    told = labels_of_types.complete(entry.requirements)
+    more = (each for each in told if each.key in labels_of_types.keys)
+    kept = entry.overhead
     return InstanceType(
         name=entry.name,
-        requirements=Requirements((*own, *offered)),
+        requirements=Requirements((*own, *offered, *more)),
         offerings=offerings,
         capacity=Resources.from_wire({PODS: _PODS_BY_DEFAULT} | dict(entry.resources)),
-        overhead=OVERHEAD,
+        overhead=OVERHEAD if kept is None else Resources.from_wire(kept),
+        volume_attachment_limits=entry.volume_attachment_limits or {},
     )
 
 

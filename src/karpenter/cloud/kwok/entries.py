@@ -3,7 +3,8 @@
 Property names are case-insensitive and unknown ones are ignored, as in Karpenter's own reader.
 Unlike it, this one refuses entries that would silently become a machine that can never
 be launched, and accepts the older shorthand in which an offering names its zone and capacity type
-directly.
+directly. Four properties are ours, so that the catalogue of any cloud can be written as such a file:
+``requirements``, ``overhead`` and ``volumeAttachmentLimits`` of a machine, and ``isEstimate`` of an offering.
 """
 
 import json
@@ -20,6 +21,7 @@ from karpenter.model.requirement import Requirement, RequirementError, requireme
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, MEMORY
 
+_NO_LABELS: Final = Requirements()
 _SHORTHAND: Final = {"zone": labels.ZONE, "capacitytype": labels.CAPACITY_TYPE}
 
 
@@ -36,6 +38,7 @@ class OfferingEntry:
     available: bool
     reservation_id: str = ""
     reservation_capacity: int = 0
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class Entry:
     operating_systems: tuple[str, ...]
     resources: Mapping[str, str | int | float]  # resource name -> quantity
     offerings: tuple[OfferingEntry, ...]
+    requirements: Requirements = _NO_LABELS  # labels that its nodes have besides
+    overhead: Mapping[str, str | int | float] | None = None  # what pods cannot use; None: the usual
+    volume_attachment_limits: Mapping[str, int] | None = None  # by storage driver
 
 
 def read_entries(data: bytes, name: str) -> tuple[Entry, ...]:
@@ -145,20 +151,43 @@ def _entry(item: object, where: str, file: str) -> Entry:
         operating_systems=systems,
         resources=_resources(properties),
         offerings=offerings,
+        requirements=Requirements(_requirements(properties)),
+        overhead=_overhead(properties),
+        volume_attachment_limits=_limits(properties),
     )
 
 
-def _resources(properties: _Properties) -> Mapping[str, str | int | float]:
-    listed = properties.get("resources")
+def _quantities(properties: _Properties, field: str) -> Mapping[str, str | int | float]:
+    listed = properties.get(field)
     if not isinstance(listed, dict):
-        raise properties.fails("resources", "must map resource names to quantities")
+        raise properties.fails(field, "must map resource names to quantities")
     for resource, quantity in listed.items():
         try:
             amount = parse(quantity)
         except QuantityError as error:
-            raise properties.fails(f"resources.{resource}", f"is wrong: {error}") from error
+            raise properties.fails(f"{field}.{resource}", f"is wrong: {error}") from error
         if amount < 0:
-            raise properties.fails(f"resources.{resource}", f"must not be negative: {quantity}")
+            raise properties.fails(f"{field}.{resource}", f"must not be negative: {quantity}")
+    return listed
+
+
+def _overhead(properties: _Properties) -> Mapping[str, str | int | float] | None:
+    return None if properties.get("overhead") is None else _quantities(properties, "overhead")
+
+
+def _limits(properties: _Properties) -> Mapping[str, int] | None:
+    listed = properties.get("volumeAttachmentLimits")
+    if listed is None:
+        return None
+    if not isinstance(listed, dict) or not all(map(_is_count, listed.values())):
+        raise properties.fails(
+            "volumeAttachmentLimits", "must map storage drivers to whole numbers of volumes"
+        )
+    return listed
+
+
+def _resources(properties: _Properties) -> Mapping[str, str | int | float]:
+    listed = _quantities(properties, "resources")
     for needed in (CPU, MEMORY):
         if needed not in listed:
             raise properties.fails(f"resources.{needed}", "is missing")
@@ -172,15 +201,7 @@ def _offerings(properties: _Properties) -> Iterator[OfferingEntry]:
 
 
 def _offering(properties: _Properties, type_name: str) -> OfferingEntry:
-    requirements = Requirements(
-        [
-            *_shorthand(properties),
-            *(
-                _requirement(_Properties(item, f"{properties.where}.requirements[{position}]"))
-                for position, item in enumerate(properties.items("requirements"))
-            ),
-        ]
-    )
+    requirements = Requirements([*_shorthand(properties), *_requirements(properties)])
     zone = _only_value(properties, requirements, labels.ZONE)
     capacity_type = _only_value(properties, requirements, labels.CAPACITY_TYPE)
     if capacity_type not in labels.CAPACITY_TYPES:
@@ -196,9 +217,10 @@ def _offering(properties: _Properties, type_name: str) -> OfferingEntry:
     return OfferingEntry(
         requirements=requirements,
         price=_price(properties),
-        available=_available(properties),
+        available=_truth(properties, "available", usually=True),
         reservation_id=reservation_id,
         reservation_capacity=_reservation_capacity(properties),
+        is_estimate=_truth(properties, "isEstimate", usually=False),
     )
 
 
@@ -216,6 +238,11 @@ def _shorthand(properties: _Properties) -> Iterator[Requirement]:
     for field, key in _SHORTHAND.items():
         if properties.get(field) is not None:
             yield Requirement(key, False, frozenset({properties.text(field)}))
+
+
+def _requirements(properties: _Properties) -> Iterator[Requirement]:
+    for position, item in enumerate(properties.items("requirements")):
+        yield _requirement(_Properties(item, f"{properties.where}.requirements[{position}]"))
 
 
 def _requirement(properties: _Properties) -> Requirement:
@@ -252,20 +279,24 @@ def _price(properties: _Properties) -> float:
     return hourly
 
 
-def _available(properties: _Properties) -> bool:
-    available = properties.get("available")
-    if available is not None and not isinstance(available, bool):
-        raise properties.fails("available", f"must be true or false, not {_kind(available)}")
-    return available is not False
+def _truth(properties: _Properties, field: str, *, usually: bool) -> bool:
+    value = properties.get(field)
+    if value is not None and not isinstance(value, bool):
+        raise properties.fails(field, f"must be true or false, not {_kind(value)}")
+    return usually if value is None else value
 
 
 def _reservation_capacity(properties: _Properties) -> int:
     capacity = properties.get("reservationCapacity")
     if capacity is None:
         return 0
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 0:
+    if not _is_count(capacity):
         raise properties.fails("reservationCapacity", "must be a whole number and not negative")
-    return capacity
+    return int(capacity)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_number(value: object) -> bool:
