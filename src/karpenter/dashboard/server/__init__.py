@@ -1,0 +1,1 @@
+"""The dashboard's HTTP server: connections, routes and the stream."""
