@@ -41,8 +41,8 @@ class Sandbox:
             cwd=folder,
         )
         assert self.process.stdout is not None
-        # The third line is the last thing it says before it is ready
-        self.greeting = [self.process.stdout.readline() for _ in range(3)]
+        # The fourth line is the last thing it says before it is ready
+        self.greeting = [self.process.stdout.readline() for _ in range(4)]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -91,11 +91,12 @@ def runner() -> CliRunner:
 
 @needs_kubectl
 def test_it_says_how_to_use_it_and_the_kubeconfig_is_private(sandbox: Sandbox) -> None:
-    first, second, third = sandbox.greeting
+    first, second, third, fourth = sandbox.greeting
 
     assert first.startswith("The cluster is up: Kubernetes v1.")
     assert f"export KUBECONFIG={sandbox.kubeconfig}" in second
-    assert "Ctrl-C" in third
+    assert third.startswith("Watch it in a browser: http://127.0.0.1:")
+    assert "Ctrl-C" in fourth
     assert 0o600 == sandbox.kubeconfig.stat().st_mode & 0o777
 
 

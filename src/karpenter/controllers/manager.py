@@ -73,7 +73,7 @@ class Manager:
             make_controllers: gives the controllers of a term.
             elections: none for a process that always leads.
         """
-        self._process = process
+        self.process: Final = process
         self._make_controllers = make_controllers
         self._elections = elections
         node_classes = process.cloud.facts.readable_node_classes
@@ -97,12 +97,12 @@ class Manager:
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.mirrors.run(), name="mirrors")
-            group.create_task(self._process.recorder.run(), name="events")
+            group.create_task(self.process.recorder.run(), name="events")
             group.create_task(self._work(), name="terms")
 
     async def _work(self) -> None:
         try:
-            await self._process.clock.wait_for(self.mirrors.synced(), seconds=_SYNC_SECONDS)
+            await self.process.clock.wait_for(self.mirrors.synced(), seconds=_SYNC_SECONDS)
         except TimeoutError:
             missing = ", ".join(self.mirrors.missing)
             raise NotSyncedError(
@@ -116,12 +116,12 @@ class Manager:
 
     async def _term(self) -> None:
         """Run controllers for one term; after an error, create new ones in the same term."""
-        process = self._process
+        process = self.process
         controllers = _Controllers(self._act)
         await kept_running(controllers, process.clock, process.log, process.metrics)
 
     async def _act(self) -> None:
-        process = self._process
+        process = self.process
         followers = self.mirrors.followers()
         context = Context(
             kube=process.kube,

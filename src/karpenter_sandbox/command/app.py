@@ -140,6 +140,18 @@ def run(
             help="The IAM role of nodes.",
         ),
     ] = "KarpenterNodeRole",
+    dashboard: Annotated[
+        bool, typer.Option(help="Serve the dashboard, a page for browsers on this machine.")
+    ] = True,
+    dashboard_port: Annotated[
+        int,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="The port of the dashboard; 0 means any free port.",
+        ),
+    ] = 0,
     example: Annotated[
         bool,
         typer.Option("--example", help="Start with a NodePool and a Deployment named inflate."),
@@ -182,6 +194,7 @@ def run(
                 has_example=example or demo,
             ),
             is_demo=demo,
+            dashboard_port=dashboard_port if dashboard else None,
         )
     )
 

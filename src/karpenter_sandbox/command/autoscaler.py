@@ -36,11 +36,15 @@ from karpenter_sandbox.server.transport import MemoryTransport
 
 @asynccontextmanager
 async def autoscaling(
-    cluster: Cluster, options: CloudOptions, say: Callable[[str], object]
+    cluster: Cluster,
+    options: CloudOptions,
+    say: Callable[[str], object],
+    decisions: DecisionLog | None = None,
 ) -> AsyncIterator[Manager]:
     """Run the controllers on a cluster for as long as a block runs.
 
-    Their decisions are shown by ``say``; their full log is that of their Deployment's pod.
+    Their decisions are shown by ``say``, and their records kept in ``decisions``; their full log is
+    that of their Deployment's pod.
     """
     settings = usable_settings(options)
     ring = LogRing()
@@ -54,7 +58,7 @@ async def autoscaling(
     environment = dict(os.environ)
     if options.instance_types:
         environment[INSTANCE_TYPES_FILE_PATH] = options.instance_types
-    decisions = DecisionLog()
+    decisions = decisions if decisions is not None else DecisionLog()
     context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics, decisions)
     async with deployed(cluster, ring), _cloud(options, cluster, context, say) as cloud:
         process = Process(

@@ -21,7 +21,7 @@ from karpenter_sandbox.runtime.runtime import Controller, ignoring_missing
 NAME: Final = "karpenter"
 NAMESPACE: Final = "karpenter"
 SCHEDULER: Final = "karpenter-sandbox"
-_LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/instance": NAME}
+LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/instance": NAME}
 _OURS: Final = {"app.kubernetes.io/managed-by": SCHEDULER}
 _ADDRESS: Final = "127.0.0.1"
 _PARTS: Final = frozenset({"Deployment", "ReplicaSet", "Pod"})
@@ -29,9 +29,9 @@ _PARTS: Final = frozenset({"Deployment", "ReplicaSet", "Pod"})
 
 def objects() -> tuple[JsonObject, ...]:
     """What an installation of the controllers begins with, in the order of creation."""
-    place = {"name": NAME, "namespace": NAMESPACE, "labels": {**_LABELS, **_OURS}}
+    place = {"name": NAME, "namespace": NAMESPACE, "labels": {**LABELS, **_OURS}}
     template = {
-        "metadata": {"labels": dict(_LABELS)},
+        "metadata": {"labels": dict(LABELS)},
         "spec": {
             "serviceAccountName": NAME,
             "schedulerName": SCHEDULER,
@@ -40,7 +40,7 @@ def objects() -> tuple[JsonObject, ...]:
             "containers": [{"name": "controller", "image": "karpenter"}],
         },
     }
-    spec = {"replicas": 1, "selector": {"matchLabels": dict(_LABELS)}, "template": template}
+    spec = {"replicas": 1, "selector": {"matchLabels": dict(LABELS)}, "template": template}
     return (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": place},

@@ -56,6 +56,8 @@ from karpenter_sandbox.store.journal import JournalError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from karpenter_sandbox.command.dashboard import SandboxDashboard
+
 _MANAGER: Final = "karpenter-sandbox"
 _NAMESPACE: Final = "default"
 # Kinds that others depend on come first, whatever the order of the files
@@ -81,6 +83,7 @@ class RunOptions:
     documents: Sequence[Document]
     cloud: CloudOptions
     is_demo: bool = False
+    dashboard_port: int | None = 0  # 0: any free one; None: there is no dashboard
 
 
 def run(options: RunOptions) -> None:
@@ -144,21 +147,40 @@ async def _live(cluster: Cluster, feed: EventFeed, options: RunOptions) -> bool:
         token=new_token(),
         now=cluster.clock.now,
     )
-    async with _listening(server), _reachable(server, options.kubeconfig):
+    async with (
+        _listening(server),
+        _shown(cluster, options) as dashboard,
+        _reachable(server, options.kubeconfig),
+    ):
         stopped = _stop_signal()
-        hello = _hello(server, options)
+        hello = _hello(server, options, dashboard.address.url if dashboard is not None else "")
         print("\n".join(hello), flush=True)
         if not is_loopback(server.host):
             output.warning(
                 "every client that reaches this machine and knows the token can use the cluster"
             )
-        async with _controllers(cluster, feed, options):
+        async with _controllers(cluster, feed, options, dashboard):
             return await _until_stopped(cluster, feed, options, stopped, hello)
 
 
 @asynccontextmanager
+async def _shown(cluster: Cluster, options: RunOptions) -> AsyncIterator["SandboxDashboard | None"]:
+    """Serve the dashboard of the cluster, if it is wanted."""
+    if options.dashboard_port is None:
+        yield None
+        return
+    module = await asyncio.to_thread(import_module, "karpenter_sandbox.command.dashboard")
+    provider = options.cloud.provider
+    async with module.dashboard(cluster, provider, options.dashboard_port) as dashboard:
+        yield dashboard
+
+
+@asynccontextmanager
 async def _controllers(
-    cluster: Cluster, feed: EventFeed, options: RunOptions
+    cluster: Cluster,
+    feed: EventFeed,
+    options: RunOptions,
+    dashboard: "SandboxDashboard | None",
 ) -> AsyncIterator[None]:
     """Run the controllers beside the cluster, if they are wanted."""
     if not options.cloud.provider:
@@ -167,7 +189,10 @@ async def _controllers(
         return
     # The cluster answers already; what the controllers need is loaded meanwhile
     module = await asyncio.to_thread(import_module, "karpenter_sandbox.command.autoscaler")
-    async with module.autoscaling(cluster, options.cloud, feed.add):
+    decisions = dashboard.decisions if dashboard is not None else None
+    async with module.autoscaling(cluster, options.cloud, feed.add, decisions) as manager:
+        if dashboard is not None:
+            dashboard.sell(manager.process)
         yield
 
 
@@ -354,15 +379,17 @@ def _rank(obj: dict[str, Any]) -> int:
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
-def _hello(server: Server, options: RunOptions) -> list[str]:
+def _hello(server: Server, options: RunOptions, dashboard: str) -> list[str]:
     version = version_info()["gitVersion"]
     host = f"[{server.host}]" if ":" in server.host else server.host
     kept = f"it is kept in {options.data}" if options.data else "--data FILE keeps it for next time"
     lines = [
         f"The cluster is up: Kubernetes {version} at http://{host}:{server.port}",
         f"Use it in another terminal: export KUBECONFIG={quote(str(options.kubeconfig.resolve()))}",
-        f"Stop it with Ctrl-C; {kept}.",
     ]
+    if dashboard:
+        lines.append(f"Watch it in a browser: {dashboard}")
+    lines.append(f"Stop it with Ctrl-C; {kept}.")
     if options.cloud.has_example and not options.is_demo:
         commands = (f"  {command}" for command in demo.commands_to_try())
         lines += ["Try this, and watch it here:", *commands]
