@@ -1,0 +1,62 @@
+"""Fills a decision log with what is seen in a cluster that another controller runs."""
+
+import asyncio
+from typing import Final
+
+from karpenter.api.meta import Resource
+from karpenter.api.times import earlier
+from karpenter.clock import Clock
+from karpenter.dashboard.observed.nominations import Nominations
+from karpenter.dashboard.observed.observer import MEMORY, Observer
+from karpenter.dashboard.redaction import Redaction
+from karpenter.dashboard.sources import FollowedCluster
+from karpenter.decision_log.log import DecisionLog
+
+# Events come a moment after what they tell of; together they are one record
+_FOLDED_SECONDS: Final = 1.0
+
+
+class WatchedDecisions:
+    """Records of a followed cluster, and where its waiting pods are expected."""
+
+    def __init__(
+        self,
+        followed: FollowedCluster,
+        log: DecisionLog,
+        clock: Clock,
+        *,
+        redaction: Redaction | None = None,
+    ) -> None:
+        """Begin to collect; ``run`` records.
+
+        Args:
+            followed: the mirrors; whoever made them runs them.
+            log: where records go.
+            clock: the time of the cluster.
+            redaction: is let learn the names of all objects.
+        """
+        self.nominations: Final = Nominations()
+        self._followed = followed
+        self._log = log
+        self._clock = clock
+        self._redaction = redaction
+        self._observer = Observer(since=earlier(clock.now(), MEMORY))
+        self._has_changed = asyncio.Event()
+        followed.follow(self._changed)
+
+    async def run(self) -> None:
+        """Record what is seen, until cancelled."""
+        await self._followed.reached()  # claims say whose machines the events are about
+        while True:
+            await self._has_changed.wait()
+            await self._clock.sleep(_FOLDED_SECONDS)
+            self._has_changed.clear()
+            for each in self._observer.look(self._clock.now()):
+                self._log.add(each.at, each.draft)
+
+    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+        if new is not None and self._redaction is not None:
+            self._redaction.learn((new,))
+        self.nominations.changed(old, new)
+        self._observer.changed(old, new)
+        self._has_changed.set()
