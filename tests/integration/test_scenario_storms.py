@@ -1,5 +1,6 @@
 """Storms over a scenario: what a seed meets, that it is the same again, and that it becomes small."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import yaml
 
 from helpers.simulated import scenario, setup_of, small_pool, steps
 from karpenter.simulate.faults import Mishap
+from karpenter.simulate.runs import setup_of as setup_of_file
 from karpenter.simulate.scenario.models import Scenario
+from karpenter.simulate.scenario.reader import Options, load
 from karpenter.simulate.seeds import FILE, run_seeds
 from karpenter.simulate.shrinking import shrunk
 from karpenter.simulate.storm import Judged, Storm, judged, storm_of
@@ -26,30 +29,35 @@ STORM = scenario(
         steps("api", ("0", 3), ("4m", 8), pod={"cpu": "1500m", "memory": "1Gi"}),
     ],
 )
-SAMPLE = range(1, 3)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "storm.yaml"
+# 21 and 58: pods of a node that had recovered were not Ready again, and their budget held the drain of another
+SOME = (*range(1, 5), 21, 58)
+MORE = (*range(5, 11), *SOME)
 
 
 def setup_for(seed: int, wanted: Scenario = STORM) -> Setup:
     return replace(setup_of(wanted, small_pool()), seed=seed)
 
 
-def broken(seed: int) -> tuple[str, ...]:
-    take_over(quiet_logger())
-    return judged(setup_for(seed)).broken
+def lines(folder: Path, seeds: Sequence[int], *, jobs: int) -> list[str]:
+    setup = setup_of_file(load(EXAMPLE.name, EXAMPLE.read_bytes(), EXAMPLE.parent, Options()), 0)
 
+    def broken(seed: int) -> tuple[str, ...]:
+        take_over(quiet_logger())
+        return judged(replace(setup, seed=seed)).broken
 
-def lines(folder: Path, seeds: range, *, jobs: int) -> list[str]:
-    run_seeds(seeds, broken, folder / str(jobs), jobs=jobs)
+    run_seeds(sorted(seeds), broken, folder / str(jobs), jobs=jobs)
     return (folder / str(jobs) / FILE).read_text("utf-8").splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.case("SIM-48")
-def test_a_few_storms_break_nothing_however_many_jobs_run_them(tmp_path: Path) -> None:
-    one, three = (lines(tmp_path, SAMPLE, jobs=jobs) for jobs in (1, 3))
+def test_storms_break_nothing_however_many_jobs_run_them(tmp_path: Path) -> None:
+    one, three = lines(tmp_path, SOME, jobs=1), lines(tmp_path, MORE, jobs=3)
 
-    assert one == three
-    assert len(SAMPLE) == sum('"broken": []' in line for line in one)
+    assert [] == [line for line in three if '"broken": []' not in line]
+    assert set(one) < set(three)
+    assert (len(SOME), len(MORE)) == (len(one), len(three))
 
 
 def test_seeds_meet_one_fault_alone_or_all_or_some() -> None:
@@ -99,9 +107,10 @@ def test_a_broken_seed_becomes_the_few_things_it_needs() -> None:
         killed = any(step.kill is not None for step in setup.scenario.timeline)
         web = any(each.name == "web" for each in setup.scenario.workloads)
         is_late = setup.until > 400
-        return Judged(
-            ("A2 at 399.000 s: planted",) if lost and killed and web and is_late else (), ()
-        )
+        planted = ("A2 at 399.000 s: planted",) if lost and killed and web and is_late else ()
+        # What a run without its rest leaves over is no reason to keep a part
+        left_over = ("R2 at 401.000 s: held back",) if setup.until < 2100 else ()
+        return Judged((*planted, *left_over), ())
 
     mishaps = tuple(
         Mishap(fault, "PATCH", f"/api/v1/nodes/{name}", number)
@@ -112,10 +121,12 @@ def test_a_broken_seed_becomes_the_few_things_it_needs() -> None:
     storm = storm_of(setup_for(4))
     assert storm is not None
     assert any(step.kill is not None for step in storm.steps)
-    outcome = Judged(("A2 at 400.000 s: planted",), mishaps)
+    broken = ("A2 at 400.000 s: planted", "R2 at 2100.000 s: held back")
+    outcome = Judged(broken, mishaps)
 
     small = shrunk(setup_for(4), outcome, judge)
 
+    assert {"A2"} == small.promises
     assert 2 == small.faults
     assert ["web"] == [each.name for each in small.setup.scenario.workloads]
     body: Any = yaml.safe_load(small.text())

@@ -84,7 +84,8 @@ def run_variant(loaded: Loaded, index: int, hooks: Hooks | None = None) -> Varia
     minimum = seconds(loaded.scenario.billing.minimum)
     setup = setup_of(loaded, index)
     storm = storm_of(setup)
-    observers = make_observers(billing_minimum=minimum, rests=storm is not None)
+    rests = storm is not None and storm.has_rest(setup.until)
+    observers = make_observers(billing_minimum=minimum, rests=rests)
     if storm is not None:
         setup, _, wrap = stormy(setup, storm)
         hooks = replace(hooks, wrap=wrap)

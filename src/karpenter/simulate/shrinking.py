@@ -15,7 +15,7 @@ from karpenter.manifests.writer import dump
 from karpenter.simulate.faults import Faults, Mishap
 from karpenter.simulate.scenario.models import Scenario, TimelineStep, Workload
 from karpenter.simulate.shrink import Budget, smallest
-from karpenter.simulate.storm import Judged, Storm, judged, storm_of
+from karpenter.simulate.storm import Judged, Storm, judged, promise_of, storm_of
 from karpenter.simulate.world import Setup
 
 MOST_RUNS: Final = 200
@@ -32,11 +32,17 @@ class Shrunk:
     setup: Setup
     storm: Storm
     outcome: Judged
+    promises: frozenset[str]  # those that every part had to break
 
     @property
     def faults(self) -> int:
         """How many requests and steps go wrong."""
         return len(self.storm.exactly or ()) + len(self.setup.scenario.timeline)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What it breaks of the promises that it was made small for."""
+        return tuple(each for each in self.outcome.broken if promise_of(each) in self.promises)
 
     def text(self) -> str:
         """The scenario, as a file."""
@@ -55,7 +61,7 @@ def shrunk(
     """
     storm = storm_of(setup)
     assert storm is not None, "a run without faults has nothing to take out"
-    wanted = outcome.promises
+    wanted, lasting = outcome.promises, _judged_at_every_change(outcome.promises)
     budget = Budget(MOST_RUNS)
     items: list[Item] = [
         *outcome.mishaps,
@@ -66,9 +72,10 @@ def shrunk(
     best = _part(setup, storm, items)
     last = outcome
     cut = _cut(best[0], best[1], outcome)
-    if cut is not None and budget.spend() and wanted & (found := judge(*cut)).promises:
+    if cut is not None and budget.spend() and lasting & (found := judge(*cut)).promises:
         setup, storm, last = replace(setup, until=cut[0].until), cut[1], found
-        best = cut
+        # A run without its rest leaves things over that say nothing about what went wrong
+        best, wanted = cut, lasting
 
     def breaks(part: Sequence[Item]) -> bool:
         nonlocal best, last
@@ -80,7 +87,11 @@ def shrunk(
         return True
 
     smallest(items, breaks, budget)
-    return Shrunk(best[0], best[1], last)
+    return Shrunk(best[0], best[1], last, wanted)
+
+
+def _judged_at_every_change(promises: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in promises if name.startswith("A"))
 
 
 def _part(setup: Setup, storm: Storm, items: Sequence[Item]) -> tuple[Setup, Storm]:
@@ -111,7 +122,7 @@ def _document(small: Shrunk) -> JsonObject:
     found: JsonObject = _without_nothing(msgspec.to_builtins(scenario))
     found["metadata"] = {
         "name": f"seed-{setup.seed}",
-        "description": "; ".join(small.outcome.broken[:3]),
+        "description": "; ".join(small.sentences[:3]),
     }
     found["seed"] = setup.seed
     found["until"] = f"{setup.until:.3f}s"

@@ -65,6 +65,10 @@ class Storm:
     rests_from: float  # virtual seconds
     exactly: frozenset[Mishap] | None = None  # instead of what the faults would draw
 
+    def has_rest(self, until: float) -> bool:
+        """Whether a run goes on after its faults, until everything has to be settled."""
+        return self.rests_from < until
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -76,7 +80,12 @@ class Judged:
     @property
     def promises(self) -> frozenset[str]:
         """The promises that were broken."""
-        return frozenset(sentence.split(" ", 1)[0] for sentence in self.broken)
+        return frozenset(map(promise_of, self.broken))
+
+
+def promise_of(sentence: str) -> str:
+    """The promise that a sentence of an outcome is about."""
+    return sentence.split(" ", 1)[0]
 
 
 def storm_of(setup: Setup) -> Storm | None:
@@ -127,7 +136,8 @@ def judged(setup: Setup, storm: Storm | None = None) -> Judged:
     """Run a scenario under the storm of its seed, or another one, and judge it."""
     storm = storm or storm_of(setup)
     minimum = seconds(setup.scenario.billing.minimum)
-    observers = make_observers(billing_minimum=minimum, rests=storm is not None)
+    rests = storm is not None and storm.has_rest(setup.until)
+    observers = make_observers(billing_minimum=minimum, rests=rests)
     hooks = Hooks(observers=observers)
     dice = None
     if storm is not None:

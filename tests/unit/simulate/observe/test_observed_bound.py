@@ -171,6 +171,20 @@ def test_a_pod_that_fills_the_cheapest_type_costs_what_the_bound_says() -> None:
     assert 0 < _dollars(seen) == pytest.approx(dollar_hours(hourly, seen), rel=1e-6)
 
 
+def test_prices_that_fell_once_are_those_of_the_whole_bound() -> None:
+    stage = Stage(warmup=GRID, grid=GRID)
+    stage.pool(kwok_pool())
+    Cloud(stage).bind(1)
+    for factor in (0.5, 1.0):
+        for kind, way in OFFERINGS:
+            place = {"zone": way.zone, "capacity_type": way.capacity_type}
+            stage.price(way.price * factor, instance_type=kind.name, **place)
+        stage.at(stage.now + 60)
+    seen = stage.at(HOUR).finish()
+
+    assert 0.5 * 0.031 == pytest.approx(max(bounds(seen, TYPES)), rel=1e-6)
+
+
 def test_a_pod_on_a_machine_that_no_pool_sells_to_it_says_nothing_about_cost() -> None:
     def bound(*requirements: dict[str, Any]) -> float:
         stage = Stage(grid=GRID)
