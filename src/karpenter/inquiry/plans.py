@@ -4,6 +4,7 @@
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -35,22 +36,28 @@ class NoSuchObjectError(Exception):
 class Plans:
     """The plans for a cluster, and the explanations that are made from them.
 
-    A time budget of the question is one for all of its plans together, from now on.
+    A time budget of the question is one for all of its plans together.
     """
 
-    def __init__(self, asked: Question) -> None:
-        """Begin without plans."""
-        budget = asked.time_budget
-        self._deadline = None if budget is None else time.monotonic() + budget
+    def __init__(self, asked: Question, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Begin without plans; the time runs from now on."""
         self._asked = asked
+        self._monotonic = monotonic
         self._captured = SolveCapture()
+        self._deadline: float | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Give the plans that are not made yet the whole time again, for another question."""
+        budget = self._asked.time_budget
+        self._deadline = None if budget is None else self._monotonic() + budget
 
     @property
     def asked(self) -> Question:
         """The question, with the time that is left."""
         if self._deadline is None:
             return self._asked
-        left = max(0.0, self._deadline - time.monotonic())
+        left = max(0.0, self._deadline - self._monotonic())
         return replace(self._asked, time_budget=left)
 
     @cached_property

@@ -89,6 +89,16 @@ def test_a_plan_for_which_the_time_did_not_suffice_says_so() -> None:
     assert "NotEvaluated" in {each["reason"] for each in blocked}
 
 
+def test_every_question_has_the_whole_time_although_plans_are_shared() -> None:
+    now = 0.0
+    shared = Asking(world_of(*DISRUPTION), 600.0, lambda: now)
+    shared.explain(POD, "default", "web-0")
+    now = 1000.0
+
+    for said in (shared.savings(), shared.explain(NODE, "", "general-web"), shared.plan()):
+        assert not said.is_partial
+
+
 def test_savings_are_those_of_the_plan_and_of_what_a_budget_of_pods_holds() -> None:
     document = asking("disruption").savings().document
     plan = asking("disruption").plan().document

@@ -4,7 +4,10 @@ One ``Asking`` holds the plans for one cluster at one moment, so that many quest
 plan. It reads nothing and writes nothing; it is used in a process of its own.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -38,21 +41,25 @@ class Said:
 class Asking:
     """Answers questions about a cluster at one moment."""
 
-    def __init__(self, world: World, seconds: float | None) -> None:
-        """Take a cluster; ``seconds``: how long its plans may take together."""
+    def __init__(
+        self,
+        world: World,
+        seconds: float | None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take a cluster; ``seconds``: how long the plans for one question may take together."""
         self._world = world
         self._seconds = seconds
-        self._plans: Plans | None = None
+        self._monotonic = monotonic
 
-    @property
+    @cached_property
     def plans(self) -> Plans:
-        """The plans, whose time begins with the first question."""
-        if self._plans is None:
-            self._plans = Plans(self._world.asked(self._seconds))
-        return self._plans
+        """The plans."""
+        return Plans(self._world.asked(self._seconds), self._monotonic)
 
     def plan(self) -> Said:
         """The document of ``plan -o json``."""
+        self.plans.restart()
         document = self.plans.document()
         return Said(document, self.plans.is_partial)
 
@@ -71,6 +78,7 @@ class Asking:
 
     def _explained(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         plans = self.plans
+        plans.restart()
         if kind == POD:
             return explanation_document(plans.pod(f"{namespace or _DEFAULT_NAMESPACE}/{name}"))
         if kind == NODE:
@@ -89,6 +97,7 @@ class Asking:
             BadQuestionError: something is wrong with the change.
             TooLargeError: it is too much.
         """
+        self.plans.restart()
         found = what_if(self._world, request, self.plans, self._seconds)
         document = {
             "before": found.before,
@@ -103,6 +112,7 @@ class Asking:
     def savings(self) -> Said:
         """What the plan would save, what blocks more, and the bound."""
         plans = self.plans
+        plans.restart()
         removed = plans.removed
         has_time = stopwatch(plans.asked.time_budget)
         saved = savings_of(removed, plans.asked.view(removed.commands), has_time)
