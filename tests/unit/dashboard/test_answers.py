@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -40,10 +40,21 @@ SAVINGS = {
 
 @dataclass
 class StillClock:
-    """A clock that stands still."""
+    """A clock that stands still, and lets nobody wait for long a number of times."""
+
+    waits: int = 0
+    waited: list[float] = field(default_factory=list)
+    has_waited: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now(self) -> Any:
         return NOW
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        if len(self.waited) > self.waits:
+            self.has_waited.set()
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
 
 
 @dataclass
@@ -86,6 +97,7 @@ def answers(
     view: Callable[[], View] = lambda: View(at=moment_text(NOW)),
     redaction: Redaction | None = None,
     settings: Settings | None = None,
+    clock: StillClock | None = None,
     **origin: Any,
 ) -> Answers:
     """The answers of a sandbox."""
@@ -98,7 +110,7 @@ def answers(
         Home(settings=settings),
         now,
         log or DecisionLog(epoch="e"),
-        cast(Clock, StillClock()),
+        cast(Clock, clock or StillClock()),
         cast(Planning, planned) if planned is not None else None,
         redaction,
     )
@@ -200,19 +212,23 @@ async def test_costs_do_without_savings_that_cannot_be_had(planned: Planned) -> 
     assert costs.savings is None
 
 
-async def test_costs_are_seen_over_time() -> None:
-    moments = iter(range(0, 90, 30))
+async def test_costs_are_kept_over_time_while_nobody_asks() -> None:
+    moments = iter(range(0, 300, 30))
 
     def view() -> View:
         at = NOW + timedelta(seconds=next(moments))
         return View(at=moment_text(at), totals=Totals(hourly=1.0))
 
-    found = answers(view=view)
-    found.seen(view())
-    found.seen(view())
+    clock = StillClock(waits=2)
+    found = answers(view=view, clock=clock)
+    running = asyncio.create_task(found.run())
+    await clock.has_waited.wait()
     costs = await found.costs(NOW + timedelta(seconds=30), None, ())
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
-    assert [30, 60] == [at - int(NOW.timestamp()) for at in costs.series.at]
+    assert [30, 60, 90] == [at - int(NOW.timestamp()) for at in costs.series.at]
+    assert [30.0] * 3 == clock.waited
 
 
 async def test_what_was_saved_is_counted_from_records_of_before_and_of_later() -> None:
@@ -227,7 +243,10 @@ async def test_what_was_saved_is_counted_from_records_of_before_and_of_later() -
     assert realised is not None
     assert (2, 1.0) == (realised.commands, realised.hourly)
     assert realised.dollars == pytest.approx(0.5 * 2 + 0.5 * 1)
-    found.close()
+    running = asyncio.create_task(found.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     log.add(NOW, replace(done, command="c3"))
     realised = (await found.costs(None, None, ())).realised
     assert realised is not None

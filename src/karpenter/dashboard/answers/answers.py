@@ -15,7 +15,7 @@ import msgspec
 from karpenter import __version__
 from karpenter.clock import Clock
 from karpenter.dashboard.answers.asking import KINDS, POD
-from karpenter.dashboard.answers.cost_series import CostSeries
+from karpenter.dashboard.answers.cost_series import EVERY, CostSeries
 from karpenter.dashboard.answers.costs import TABLES, cost_tables
 from karpenter.dashboard.answers.messages import EXPLAIN, PLAN, SAVINGS
 from karpenter.dashboard.answers.planning import Planning
@@ -94,6 +94,8 @@ class Answers:
         clock: Clock,
         planning: Planning | None,
         redaction: Redaction | None = None,
+        *,
+        real: Clock | None = None,
     ) -> None:
         """Begin to keep what costs need over time.
 
@@ -103,14 +105,16 @@ class Answers:
             view: the view as it is now.
             decisions: the decisions that are known.
             clock: the time of the cluster.
-            planning: whoever plans, and is run by whoever made it; None where nothing can be planned.
+            planning: whoever plans; None where nothing can be planned.
             redaction: knows the names that may not be shown; whoever made it lets it learn them.
+            real: real time, where that of the cluster is another one.
         """
         self._origin = origin
         self._home = home
         self._view = view
         self._log = decisions
         self._clock = clock
+        self._real = real or clock
         self._planning = planning
         self._redaction = redaction or Redaction(EVERYTHING)
         self._series = CostSeries()
@@ -119,13 +123,20 @@ class Answers:
             self._realised.note(record)
         self._stop = decisions.follow(self._note)
 
-    def close(self) -> None:
-        """Follow the decision log no more."""
-        self._stop()
+    async def run(self) -> None:
+        """Plan when asked, and keep what costs need over time, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch_costs(), name="dashboard's costs")
+                if self._planning is not None:
+                    group.create_task(self._planning.run(), name="dashboard's plans")
+        finally:
+            self._stop()
 
-    def seen(self, view: View) -> None:
-        """Take the cost of a view into account; called with every new one."""
-        self._series.note(view)
+    async def _watch_costs(self) -> None:
+        while True:
+            self._series.note(await self._view())
+            await self._real.sleep(EVERY.total_seconds())
 
     async def plan(self) -> Mapping[str, Any]:
         """The document of ``plan -o json``, with the fields of ``contract.Answer``."""
