@@ -265,6 +265,8 @@ def test_a_machine_too_short_lived_to_be_seen_is_told_by_its_events() -> None:
     )
     observer.changed(None, event("Launched", about, moved, 1))
     observer.changed(None, event("Finalized", about, "Finalized karpenter.sh/termination", 5))
+    nameless = ObjectReference(kind="NodeClaim")
+    observer.changed(None, event("Finalized", nameless, "Finalized karpenter.sh/termination", 5))
     assert told(observer.look(at(6))) == [
         ("Launch", "done", "Launched"),
         ("Terminate", "done", "NodeClaimDeleted"),

@@ -161,7 +161,7 @@ def _transition(
 ) -> Sighting | None:
     """A condition that has changed: of claims they are followed anyway, unless one was too short-lived."""
     about, kind, status = event.involved_object, found["type"], found["status"]
-    if about.kind == NODE_CLAIM and kind in STEPS and status == TRUE:
+    if about.kind == NODE_CLAIM and about.name and kind in STEPS and status == TRUE:
         held = machine or Machine(about.uid or about.name, about.name, "", "")
         return step(held, kind, at, rank=_BY_EVENT)
     if about.kind == NODE_POOL and kind == READY and status in (TRUE, FALSE):
@@ -186,8 +186,8 @@ def _finalized(
 ) -> Sighting | None:
     """A claim that is gone; its own disappearance says so too, unless nobody saw it."""
     about = event.involved_object
-    if about.kind != NODE_CLAIM or labels.TERMINATION not in message:
-        return None
+    if about.kind != NODE_CLAIM or not about.name or labels.TERMINATION not in message:
+        return None  # of an object that is gone already some releases know no name
     held = machine or Machine(about.uid or about.name, about.name, "", "")
     return seen(
         (GONE, held.uid),
