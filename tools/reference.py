@@ -118,16 +118,26 @@ _OF_BLOCKED: Final = {
 }
 
 
+# Commands that work on simulated clusters, or make scenarios for them; on a page of their own
+SIMULATED = ("record", "sandbox", "simulate")
+
+
 def pages() -> dict[str, str]:
     """The text of every page, by its name."""
-    return {"cli.md": cli(), "settings.md": settings(), "reasons.md": reasons(), "keys.md": keys()}
+    return {
+        "cli.md": cli("Command line", is_simulated=False),
+        "cli-simulation.md": cli("Command line: sandbox and simulation", is_simulated=True),
+        "settings.md": settings(),
+        "reasons.md": reasons(),
+        "keys.md": keys(),
+    }
 
 
-def cli() -> str:
-    """The commands of the program with their options."""
+def cli(title: str, *, is_simulated: bool) -> str:
+    """The commands that work on simulated clusters, or those that do not, with their options."""
     lines = [
         NOTE,
-        "# Command line",
+        f"# {title}",
         "",
         (
             "`karpenter COMMAND --help` says the same. Exit codes: 0 done, 1 failed, 2 wrong usage or bad"
@@ -137,6 +147,8 @@ def cli() -> str:
     program = typer.main.get_command(app)
     assert isinstance(program, TyperGroup)
     for words, command in _commands(program, ("karpenter",)):
+        if (words[1] in SIMULATED) != is_simulated:
+            continue
         if words == ("karpenter", "controller"):
             options = "Its flags are the [settings](settings.md)."
         else:

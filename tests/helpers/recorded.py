@@ -1,6 +1,7 @@
 """Recorders at work in virtual time, and what they leave."""
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -45,6 +46,7 @@ class Running:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         file, _ = self.archive._open_segment()
+        assert isinstance(file, io.BufferedWriter)
         file.detach().close()  # what was not flushed is lost with the process
         self.folder.close()
 

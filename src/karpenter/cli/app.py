@@ -15,7 +15,16 @@ from typing import Annotated, Final
 import typer
 
 from karpenter import __version__
-from karpenter.cli import catalogue, controller, convert, crds, migrate, simulate, values
+from karpenter.cli import (
+    catalogue,
+    controller,
+    convert,
+    crds,
+    migrate,
+    record,
+    simulate,
+    values,
+)
 from karpenter.cli.controller_flags import FlagCommand
 from karpenter.cli.explain import command as explain
 from karpenter.cli.installed_commands import Program
@@ -45,6 +54,7 @@ app.command(cls=plan.PlanCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.pla
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
 app.command(cls=PlainCommand, help=catalogue.HELP, epilog=catalogue.EXAMPLES)(catalogue.catalogue)
 app.command(cls=PlainCommand, help=simulate.HELP, epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command(cls=PlainCommand, help=record.HELP, epilog=record.EXAMPLES)(record.record)
 app.command(cls=PlainCommand, help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(cls=PlainCommand, help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 app.command(cls=PlainCommand, help=values.HELP, epilog=values.EXAMPLES)(values.values)

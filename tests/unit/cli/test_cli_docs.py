@@ -27,6 +27,7 @@ OPTIONS = {
     ("convert",): "docs/convert.md",
     ("crds",): "docs/validation.md",
     ("simulate",): "docs/simulate.md",
+    ("record",): "docs/record.md",
     ("sandbox",): "docs/sandbox.md",
     ("sandbox", "fault"): "docs/sandbox.md",
     ("sandbox", "interrupt"): "docs/aws.md",

@@ -9,7 +9,7 @@ from typing import Final
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.amounts import Drawer, Samples
 from karpenter.simulate.chance import Chance
-from karpenter.simulate.demand import csv_rows, sktrace
+from karpenter.simulate.demand import csv_rows, recording, sktrace
 from karpenter.simulate.demand.curves import Buckets, CurveAt, Days, Points
 from karpenter.simulate.demand.objects import (
     API_VERSIONS,
@@ -76,6 +76,9 @@ class Demand:
         if workload.csv is not None:
             rows = csv_rows.Rows(workload, workload.csv, self.files[workload.csv.file])
             return rows.operations()
+        if workload.recording is not None:
+            segments = recording.segments_of(self.files, workload.recording.file)
+            return recording.Replayed(segments, self.start).operations()
         assert workload.sktrace is not None
         return sktrace.read(workload.sktrace, self.files[workload.sktrace.file]).operations()
 

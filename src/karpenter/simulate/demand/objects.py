@@ -16,7 +16,7 @@ METRIC_TOTAL: Final = "sandbox.karpenter.sh/metric-total"
 GPU: Final = "nvidia.com/gpu"
 
 _TOPOLOGY: Final = {"zone": labels.ZONE, "hostname": labels.HOSTNAME}
-_JOB_TTL: Final = 60  # seconds that finished Jobs stay, so that memory does not grow with time
+JOB_TTL: Final = 60  # seconds that finished Jobs stay, so that memory does not grow with time
 _METRIC: Final = "load"
 API_VERSIONS: Final = {
     "Deployment": "apps/v1",
@@ -78,7 +78,7 @@ def job_spec(template: JsonObject, pods: int) -> JsonObject:
         "parallelism": pods,
         "completions": pods,
         "backoffLimit": 100,  # pods that are evicted come again
-        "ttlSecondsAfterFinished": _JOB_TTL,
+        "ttlSecondsAfterFinished": JOB_TTL,
         "template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}},
     }
 

@@ -16,6 +16,7 @@ from karpenter.simulate.scenario.models import Trace
 
 VERSION: Final = 2
 DURATIONS: Final = "simulate.karpenter.sh/durations"  # template annotation: seconds, pod by pod
+SERIES: Final = "simulate.karpenter.sh/series"  # template annotation: whose pods share durations
 _JOB_KINDS: Final = ("Job", "CronJob")
 _OF_CLUSTER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 

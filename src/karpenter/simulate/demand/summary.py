@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from karpenter.api.meta import JsonObject
-from karpenter.simulate.demand import csv_rows, sktrace
+from karpenter.simulate.demand import csv_rows, recording, sktrace
 from karpenter.simulate.demand.generators import Demand
 from karpenter.simulate.demand.objects import RUN_DURATION, WORK
 from karpenter.simulate.demand.operations import Operation, digest
@@ -89,6 +89,8 @@ def _pods_of(obj: JsonObject) -> tuple[int, float]:
 def _length(metadata: JsonObject) -> float:
     notes = metadata.get("annotations") or {}
     text = notes.get(RUN_DURATION) or notes.get(WORK, "")
+    if not text and (listed := notes.get(sktrace.DURATIONS)):
+        return max(0.001, *map(float, listed.split(",")))
     return max(seconds(text), 0.001) if text else 0.0
 
 
@@ -106,6 +108,9 @@ def _warnings(demand: Demand) -> list[str]:
             if rows.skipped:
                 first = rows.skipped[0]
                 found.append(f"{len(rows.skipped):,} bad rows are skipped; the first: {first}")
+        if workload.recording is not None:
+            segments = recording.segments_of(demand.files, workload.recording.file)
+            found += recording.Replayed(segments, demand.start).warnings()
         if workload.sktrace is not None:
             trace = sktrace.read(workload.sktrace, demand.files[workload.sktrace.file])
             selectors = sorted(trace.node_selectors())

@@ -12,7 +12,7 @@ from karpenter.model.quantity import units
 from karpenter.simulate.amounts import Drawer, Samples
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.objects import ON_EVICTION, WORK, WORKLOAD
-from karpenter.simulate.demand.sktrace import DURATIONS
+from karpenter.simulate.demand.sktrace import DURATIONS, SERIES
 from karpenter.simulate.lengths import seconds
 from karpenter.simulate.scenario.models import Images, Machines, Scenario, Time
 from karpenter_sandbox.backend import parse_timestamp
@@ -150,7 +150,7 @@ class DrawnDelays:
             return self._resumed.rest(pod, seconds(annotations[WORK]))
         if DURATIONS in annotations:
             lengths = [float(each) for each in annotations[DURATIONS].split(",")]
-            owner = _series_of(pod)
+            owner = annotations.get(SERIES) or _series_of(pod)
             return self._once(
                 "run", pod, owner, lambda number: lengths[min(number, len(lengths) - 1)]
             )

@@ -6,13 +6,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
-from karpenter.api.node_classes.kwok import KWOKNodeClass
-from karpenter.cloud.kwok.arrivals import registration_delay
 from karpenter.model import labels
 from karpenter.simulate.record.segments import Change
 
-# The simulated cloud shows a Node so long after its launch, which boot does not count
-_NODE_COMES_AFTER: Final = registration_delay(KWOKNodeClass())
 _MOST_SAMPLES: Final = 200  # of one series
 _MOST_TYPES: Final = 100
 _QUANTILES: Final = 20  # that a scenario lists of a series
@@ -89,7 +85,7 @@ class Facts:
             self.count += 1
         if launched is None or up is None or _since(before, "Initialized") is not None:
             return
-        boot = max(0.0, up - launched - _NODE_COMES_AFTER)
+        boot = max(0.0, up - launched)
         self._boots.add(boot)
         self.count += 1
         kind = (after["metadata"].get("labels") or {}).get(labels.INSTANCE_TYPE)

@@ -255,9 +255,10 @@ def _sources(workload: Workload, here: Path) -> Iterator[Problem]:
         yield Problem((*here, "target"), "only steps, diurnal and hpa scale a target")
     if workload.template is not None and not _is_template(workload.template):
         yield Problem((*here, "template"), "has no spec with containers")
-    brings_own = workload.rollout or workload.sktrace or workload.csv or workload.target
+    traced = workload.sktrace or workload.recording
+    brings_own = workload.rollout or traced or workload.csv or workload.target
     for name in ("start", "shutdown"):
-        if getattr(workload, name) is not None and (workload.target or workload.sktrace):
+        if getattr(workload, name) is not None and (workload.target or traced):
             yield Problem((*here, name), "counts only for pods that the workload makes itself")
     if workload.pdb is not None and brings_own and not workload.csv:
         yield Problem((*here, "pdb"), "is only made for pods that the workload makes itself")

@@ -10,6 +10,7 @@ from karpenter.simulate.scenario.models import (
     MetricFile,
     Part,
     PriceFile,
+    Replay,
     Rows,
     Scenario,
     Trace,
@@ -23,6 +24,13 @@ def data_files(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             yield (*path, "file"), part.file
         elif isinstance(part, Column | PriceFile):
             yield (*path, "csv"), part.csv
+
+
+def recordings(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Each field that names the segments of a recording, and the name or pattern."""
+    for path, part in parts(scenario):
+        if isinstance(part, Replay):
+            yield (*path, "file"), part.file
 
 
 def spread_columns(scenario: Scenario) -> Iterator[tuple[Path, Column]]:

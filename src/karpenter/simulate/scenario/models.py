@@ -396,7 +396,23 @@ class Trace(Part, frozen=True, kw_only=True):
     node_labels: Literal["keep", "drop"] = "keep"
 
 
-GENERATORS: Final = ("steps", "diurnal", "hpa", "jobs", "cron", "rollout", "csv", "sktrace")
+class Replay(Part, frozen=True, kw_only=True):
+    """What `karpenter record` wrote: a segment, or a pattern of several."""
+
+    file: str
+
+
+GENERATORS: Final = (
+    "steps",
+    "diurnal",
+    "hpa",
+    "jobs",
+    "cron",
+    "rollout",
+    "csv",
+    "sktrace",
+    "recording",
+)
 
 
 class Workload(Part, frozen=True, kw_only=True):
@@ -422,6 +438,7 @@ class Workload(Part, frozen=True, kw_only=True):
     rollout: Rollout | None = None
     csv: Rows | None = None
     sktrace: Trace | None = None
+    recording: Replay | None = None
 
 
 # --- The timeline

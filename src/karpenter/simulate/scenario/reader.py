@@ -31,7 +31,7 @@ from karpenter.simulate.demand.tables import DataError, column_of
 from karpenter.simulate.engine.price_moves import factors
 from karpenter.simulate.lengths import is_length, seconds
 from karpenter.simulate.scenario.checks import checked
-from karpenter.simulate.scenario.data_files import data_files, spread_columns
+from karpenter.simulate.scenario.data_files import data_files, recordings, spread_columns
 from karpenter.simulate.scenario.models import API_VERSION, KIND, LENGTH_MEANS, Scenario
 from karpenter.simulate.scenario.objects import ObjectChecker
 from karpenter.simulate.scenario.schema import Finding, findings
@@ -263,7 +263,21 @@ class _Reader:
                 data = self._read(document, path, name)
                 if data is not None:
                     found[name] = data
+        for path, pattern in recordings(scenario):
+            for name in self._matching(document, path, pattern):
+                if name not in found and (data := self._read(document, path, name)) is not None:
+                    found[name] = data
         return found
+
+    def _matching(self, document: Document, path: Path, name: str) -> list[str]:
+        """The files that a pattern means."""
+        if not glob.has_magic(name):
+            return [name]
+        # Unlike ``Path.glob``, this takes patterns that begin with .. or /
+        names = sorted(glob.glob(name, root_dir=self.folder, recursive=True))  # noqa: PTH207
+        if not names:
+            self._add(document, path, f"{name} matches no file")
+        return names
 
     def _samples(self, scenario: Scenario, files: Mapping[str, bytes]) -> Samples:
         found: dict[tuple[str, str], Sequence[float]] = {}
@@ -362,15 +376,8 @@ class _Reader:
         self, document: Document, path: Path, name: str, checker: ObjectChecker
     ) -> list[JsonObject]:
         """The objects of the files that a pattern means."""
-        if not glob.has_magic(name):
-            names = [name]
-        else:
-            # Unlike ``Path.glob``, this takes patterns that begin with .. or /
-            names = sorted(glob.glob(name, root_dir=self.folder, recursive=True))  # noqa: PTH207
-            if not names:
-                self._add(document, path, f"{name} matches no file")
         found: list[JsonObject] = []
-        for each in names:
+        for each in self._matching(document, path, name):
             data = self._read(document, path, each)
             try:
                 documents = [] if data is None else read(data, each)

@@ -1,0 +1,433 @@
+"""Replays a recording: what owners asked for and what pods of no owner did, at their times.
+
+Pods of workloads are not replayed, because their owners make them. Jobs and pods of no owner that
+is recorded are: they run as long as they did, and come again when they are evicted. CronJobs and
+autoscalers are not, because what they did is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from karpenter.api.meta import JsonObject
+from karpenter.model import labels
+from karpenter.simulate.demand.objects import JOB_TTL, RUN_DURATION
+from karpenter.simulate.demand.operations import Operation, Verb
+from karpenter.simulate.demand.sktrace import DURATIONS, SERIES
+from karpenter.simulate.demand.tables import DataError
+from karpenter.simulate.lengths import shown
+from karpenter.simulate.record.facts import finished, started
+from karpenter.simulate.record.kinds import controller_of, is_owned
+from karpenter.simulate.record.recorder import SCALED, replicas
+from karpenter.simulate.record.segments import Change, Gap, Key, Reading, RecordingError, read
+
+_POD: Final = "simulate.karpenter.sh/pod"  # label of the only pod of a ReplicaSet
+_FOR_EVER: Final = 10 * 365 * 86_400.0
+_SCHEDULER: Final = "default-scheduler"
+_MOST_NAMED: Final = 10
+# Kinds that are applied as they were recorded, in the order of what depends on what
+_APPLIED: Final = (
+    "Namespace",
+    "PriorityClass",
+    "LimitRange",
+    "PodDisruptionBudget",
+    "DaemonSet",
+    "Deployment",
+    "StatefulSet",
+    "ReplicaSet",
+)
+_OF_EVERY_CLUSTER: Final = ("system-", "kube-")
+# Labels that the API server gives the pods of each Job
+_OF_JOBS: Final = tuple(
+    f"{domain}{name}"
+    for domain in ("", "batch.kubernetes.io/")
+    for name in ("controller-uid", "job-name")
+)
+# What admission writes, what only its own cluster had, and what is not simulated
+_DROPPED: Final = (
+    "nodeName",
+    "priority",
+    "preemptionPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "volumes",
+)
+
+
+def segments_of(files: Mapping[str, bytes], pattern: str) -> list[tuple[str, bytes]]:
+    """The segments that a scenario names, oldest first."""
+    return sorted(
+        (name, data)
+        for name, data in files.items()
+        if name == pattern or fnmatchcase(name, pattern)
+    )
+
+
+class Replayed:
+    """A recording as it is played from a moment on."""
+
+    def __init__(self, segments: Sequence[tuple[str, bytes]], start: datetime) -> None:
+        """Prepare to play segments; what came before ``start`` is there from the beginning."""
+        self._segments = segments
+        self._start = start.timestamp()
+
+    def operations(self) -> Iterator[Operation]:
+        """What users asked for, in order.
+
+        Raises:
+            DataError: the recording cannot be used.
+        """
+        lives = _Lives(self._start)
+        for each in self._read():
+            lives.take(each)
+        play = _Play(self._start, lives)
+        for each in self._read():
+            yield from play.take(each)
+        yield from play.begin()
+
+    def warnings(self) -> list[str]:
+        """What a report has to repeat.
+
+        Raises:
+            DataError: the recording cannot be used.
+        """
+        reading, counts = Reading(), _Omitted(self._start)
+        for each in self._read(reading):
+            counts.take(each)
+        found = [self._of_gap(gap) for gap in reading.gaps[:_MOST_NAMED]]
+        if len(reading.gaps) > _MOST_NAMED:
+            found.append(f"the recording has {len(reading.gaps) - _MOST_NAMED} more gaps")
+        if not reading.has_end:
+            found.append(
+                f"{reading.torn[-1]}: has no end, as its recorder was killed or still runs; it is"
+                f" read up to {shown(reading.last - self._start)}"
+            )
+        return found + counts.warnings()
+
+    def _of_gap(self, gap: Gap) -> str:
+        since, until = shown(gap.since - self._start), shown(gap.until - self._start)
+        return (
+            f"the recording has a gap from {since} to {until}: what happened meanwhile is missing,"
+            " or comes late"
+        )
+
+    def _read(self, reading: Reading | None = None) -> Iterator[Change | Gap]:
+        try:
+            yield from read(self._segments, reading)
+        except RecordingError as error:
+            raise DataError(error.file, error.line, error.problem) from None
+
+
+class _Lives:
+    """How long pods ran, which is known only at their end."""
+
+    def __init__(self, start: float) -> None:
+        self._start = start
+        self._of_jobs: dict[str, list[tuple[float, float]]] = {}  # uid of a Job -> begin, length
+        self._of_pods: dict[str, float] = {}  # uid of a pod -> length
+
+    def take(self, change: Change | Gap) -> None:
+        """Take a change; only the one by which a pod ends counts."""
+        if isinstance(change, Gap) or change.key[0] != "Pod" or change.after is None:
+            return
+        pod, before = change.after, change.before
+        ended, begun = finished(pod), started(pod)
+        if ended is None or begun is None or (before is not None and finished(before) is not None):
+            return
+        length = ended - max(begun, self._start)
+        if length < 0:
+            return
+        owner = controller_of(pod)
+        if owner is not None and owner.get("kind") == "Job":
+            self._of_jobs.setdefault(owner["uid"], []).append((begun, length))
+        elif not is_owned(pod):
+            self._of_pods[pod["metadata"]["uid"]] = length
+
+    def of_job(self, uid: str) -> list[float]:
+        """How long its pods ran, in the order of their starts; nothing if none ended."""
+        return [length for _, length in sorted(self._of_jobs.get(uid, ()))]
+
+    def of_pod(self, uid: str) -> float | None:
+        """How long it ran, if it ended by itself."""
+        return self._of_pods.get(uid)
+
+
+class _Play:
+    """Turns changes into operations."""
+
+    def __init__(self, start: float, lives: _Lives) -> None:
+        self._start = start
+        self._lives = lives
+        self._there: dict[Key, JsonObject] | None = {}  # until the scenario starts
+        self._made: dict[Key, JsonObject] = {}  # recorded object -> what was made of it
+        self._overheads: dict[str, JsonObject] = {}  # runtime class -> overhead of pods
+        self._at = 0.0
+
+    def take(self, change: Change | Gap) -> Iterator[Operation]:
+        """What is done for a change."""
+        if isinstance(change, Gap):
+            return
+        if change.key[0] == "RuntimeClass" and change.after is not None:
+            overhead = (change.after.get("overhead") or {}).get("podFixed")
+            self._overheads[change.key[2]] = overhead or {}
+        if self._there is not None:
+            if change.at <= self._start:
+                if change.after is None:
+                    self._there.pop(change.key, None)
+                else:
+                    self._there[change.key] = change.after
+                return
+            yield from self.begin()
+        self._at = max(self._at, change.at - self._start)
+        yield from self._changed(change.key, change.before, change.after)
+
+    def begin(self) -> Iterator[Operation]:
+        """Make what is there at the start, once."""
+        there, self._there = self._there, None
+        for key in sorted(there or (), key=_rank):
+            yield from self._changed(key, None, (there or {})[key])
+
+    def _changed(
+        self, key: Key, before: JsonObject | None, after: JsonObject | None
+    ) -> Iterator[Operation]:
+        known = self._made.get(key)
+        if after is None:
+            if known is not None and before is not None and not _is_over(before):
+                yield self._operation("delete", known)
+            self._made.pop(key, None)
+            return
+        if key[0] in ("Job", "Pod"):
+            if _is_foreign(after):
+                return
+            if before is None and not _is_over(after) and (made := self._work(after)) is not None:
+                self._made[key] = made
+                yield self._operation("create", made)
+            return
+        if not _is_applied(key, after) or _is_foreign(after):
+            return
+        made = self._applied(after)
+        if known == made:
+            return
+        self._made[key] = made
+        if known is not None and key[0] in SCALED and _but_for_replicas(known, made):
+            yield self._operation("scale", made, count=replicas(made))
+        else:
+            yield self._operation("apply", made)
+
+    def _operation(self, verb: Verb, obj: JsonObject, count: int = 0) -> Operation:
+        metadata = obj["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        body = obj if verb in ("create", "apply") else None
+        version, kind = obj["apiVersion"], obj["kind"]
+        return Operation(self._at, verb, version, kind, namespace, metadata["name"], body, count)
+
+    # --- Objects
+
+    def _applied(self, obj: JsonObject) -> JsonObject:
+        """A workload, or what one needs, as somebody would have applied it."""
+        found = {key: value for key, value in obj.items() if key != "status"}
+        found["metadata"] = _metadata(obj)
+        spec = dict(obj.get("spec") or {})
+        if "template" in spec:
+            spec["template"] = self._template(spec["template"])
+        spec.pop("volumeClaimTemplates", None)
+        if spec:
+            found["spec"] = spec
+        return found
+
+    def _work(self, obj: JsonObject) -> JsonObject | None:
+        """A Job, or a pod of no owner, which comes again when it is evicted."""
+        uid = obj["metadata"].get("uid", "")
+        if obj["kind"] == "Job":
+            return self._job(obj, obj.get("spec") or {}, self._lives.of_job(uid))
+        owner = (controller_of(obj) or {}).get("kind")
+        if is_owned(obj) or owner == "Node":
+            return None  # its owner makes it, or it belongs to its node, as those of kubelets
+        spec = {"template": {"metadata": _metadata(obj), "spec": obj.get("spec") or {}}}
+        length = self._lives.of_pod(uid)
+        if length is not None:
+            return self._job(obj, spec, [length])
+        template = self._template(spec["template"])
+        template["metadata"]["labels"] = {**template["metadata"].get("labels", {}), _POD: uid}
+        template["spec"]["restartPolicy"] = "Always"
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": _named(obj),
+            "spec": {"replicas": 1, "selector": {"matchLabels": {_POD: uid}}, "template": template},
+        }
+
+    def _job(self, obj: JsonObject, spec: JsonObject, lengths: Sequence[float]) -> JsonObject:
+        template = self._template(spec.get("template") or {})
+        held = template["metadata"].get("labels") or {}
+        template["metadata"]["labels"] = {
+            key: value for key, value in held.items() if key not in _OF_JOBS
+        }
+        notes = {RUN_DURATION: f"{_FOR_EVER:.3f}s"}
+        if len(lengths) == 1:
+            notes = {RUN_DURATION: f"{lengths[0]:.3f}s"}
+        elif lengths:
+            place = f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['uid']}"
+            notes = {DURATIONS: ",".join(f"{each:.3f}" for each in lengths), SERIES: place}
+        template["metadata"]["annotations"] = {
+            **template["metadata"].get("annotations", {}),
+            **notes,
+        }
+        template["spec"]["restartPolicy"] = "Never"
+        wanted = len(lengths) or spec.get("completions") or spec.get("parallelism") or 1
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": _named(obj),
+            "spec": {
+                "parallelism": min(spec.get("parallelism", 1), wanted),
+                "completions": wanted,
+                "backoffLimit": 100,  # pods that are evicted come again
+                "ttlSecondsAfterFinished": JOB_TTL,
+                "template": template,
+            },
+        }
+
+    def _template(self, template: JsonObject) -> JsonObject:
+        """Pods without what only their own cluster had."""
+        spec = template.get("spec") or {}
+        found = {key: value for key, value in spec.items() if key not in _DROPPED}
+        overhead = self._overheads.get(spec.get("runtimeClassName", ""))
+        if overhead and "overhead" not in found:
+            found["overhead"] = overhead
+        for group, letter in (("containers", "c"), ("initContainers", "i")):
+            if group in found:
+                found[group] = [
+                    _container(each, f"{letter}{number}")
+                    for number, each in enumerate(found[group])
+                ]
+        metadata = template.get("metadata") or {}
+        return {"metadata": _kept(metadata, "labels", "annotations"), "spec": found}
+
+
+class _Omitted:
+    """Counts what a replay leaves out, for a warning of each kind."""
+
+    def __init__(self, start: float) -> None:
+        self._start = start
+        self._nodes: set[str] = set()
+        self._volumes: set[Key] = set()
+        self._foreign: set[Key] = set()
+        self._changed_pools: set[str] = set()
+
+    def take(self, change: Change | Gap) -> None:
+        """Take a change."""
+        if isinstance(change, Gap):
+            return
+        kind, _, name = change.key
+        after = change.after
+        if kind == "Node" and change.at <= self._start:
+            is_of_pool = labels.NODEPOOL in ((after or {}).get("metadata") or {}).get("labels", {})
+            (self._nodes.add if is_of_pool else self._nodes.discard)(name)
+        elif kind == "NodePool" and change.before is not None:
+            if after is None or change.before.get("spec") != after.get("spec"):
+                self._changed_pools.add(name)
+        elif after is not None and _is_foreign(after):
+            self._foreign.add(change.key)
+        elif after is not None and _asks_for_volumes(after):
+            self._volumes.add(change.key)
+
+    def warnings(self) -> list[str]:
+        """A sentence for each."""
+        found = []
+        if self._nodes:
+            found.append(
+                f"the replay begins without the {_counted(len(self._nodes), 'node')} of pools that the"
+                " cluster had, and buys what their pods need"
+            )
+        if self._volumes:
+            found.append(
+                "volumes are not replayed; in the recording"
+                f" {_counted(len(self._volumes), 'workload')} asked for some"
+            )
+        if self._foreign:
+            found.append(
+                "pods of a scheduler other than the cluster's are not replayed:"
+                f" {_counted(len(self._foreign), 'workload')}"
+            )
+        if self._changed_pools:
+            found.append(
+                f"NodePool {', '.join(sorted(self._changed_pools)[:_MOST_NAMED])} changed during the"
+                " recording; the scenario has it as it was first seen"
+            )
+        return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _rank(key: Key) -> tuple[int, Key]:
+    return (_APPLIED.index(key[0]) if key[0] in _APPLIED else len(_APPLIED)), key
+
+
+def _is_applied(key: Key, obj: JsonObject) -> bool:
+    kind, _, name = key
+    if kind not in _APPLIED:
+        return False
+    if kind in ("Namespace", "PriorityClass"):
+        return not name.startswith(_OF_EVERY_CLUSTER)
+    return True
+
+
+def _is_over(obj: JsonObject) -> bool:
+    """Whether a Job or a pod has ended by itself."""
+    status = obj.get("status") or {}
+    if obj["kind"] == "Pod":
+        return status.get("phase") in ("Succeeded", "Failed")
+    ends = ("Complete", "Failed")
+    return obj["kind"] == "Job" and any(
+        each.get("type") in ends and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+
+
+def _but_for_replicas(before: JsonObject, after: JsonObject) -> bool:
+    """Whether two objects differ in their replicas alone."""
+    parts = [
+        {**obj, "spec": {k: v for k, v in obj["spec"].items() if k != "replicas"}}
+        for obj in (before, after)
+    ]
+    return parts[0] == parts[1]
+
+
+def _asks_for_volumes(obj: JsonObject) -> bool:
+    has_templates = "volumeClaimTemplates" in (obj.get("spec") or {})
+    return has_templates or bool(_pods_of(obj).get("volumes"))
+
+
+def _is_foreign(obj: JsonObject) -> bool:
+    """Whether pods are placed by a scheduler other than that of the cluster."""
+    return str(_pods_of(obj).get("schedulerName", _SCHEDULER)) != _SCHEDULER
+
+
+def _pods_of(obj: JsonObject) -> JsonObject:
+    """What pods of a workload, or a pod, ask for."""
+    spec = obj.get("spec") or {}
+    return spec if obj["kind"] == "Pod" else (spec.get("template") or {}).get("spec") or {}
+
+
+def _metadata(obj: JsonObject) -> JsonObject:
+    return _kept(obj["metadata"], "name", "namespace", "labels", "annotations")
+
+
+def _named(obj: JsonObject) -> JsonObject:
+    return _kept(obj["metadata"], "name", "namespace")
+
+
+def _kept(part: JsonObject, *keys: str) -> JsonObject:
+    return {key: part[key] for key in keys if key in part}
+
+
+def _container(container: JsonObject, name: str) -> JsonObject:
+    found: dict[str, Any] = {"name": name, "image": "unknown", **container}
+    ports: Iterable[JsonObject] = found.pop("ports", ())
+    if on_host := [each for each in ports if each.get("hostPort")]:
+        found["ports"] = on_host
+    return found
