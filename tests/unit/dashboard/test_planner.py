@@ -1,6 +1,7 @@
 """The process that plans: told of objects one by one, it says what a plan from all of them says."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -31,8 +32,9 @@ from karpenter.dashboard.answers.messages import (
     length_of,
     message_of,
     object_of,
+    read_frame,
 )
-from karpenter.dashboard.answers.worker import Planner
+from karpenter.dashboard.answers.worker import Planner, serve
 from karpenter.dashboard.answers.world import Terms, World
 from karpenter.dashboard.contract import WhatIfRequest
 
@@ -154,3 +156,25 @@ def test_a_node_class_of_an_unknown_provider_comes_through() -> None:
     found = object_of(change_of(None, model(metadata=made.metadata)))
 
     assert model(metadata=made.metadata) == found
+
+
+def test_a_question_that_fails_does_not_end_the_process() -> None:
+    asked_too_early = Ask(NOW, 1, 60.0, messages.PLAN)
+    source, sink = BytesIO(framed(asked_too_early) * 2), BytesIO()
+
+    serve(source, sink)
+
+    replies = BytesIO(sink.getvalue())
+    for _ in range(2):
+        reply = decode_reply(read_frame(replies) or b"")
+        assert isinstance(reply, Refused)
+        assert "NoAnswerError" == reply.error
+        assert reply.text.startswith("planning has failed: ")
+
+
+def test_a_process_ends_with_its_input() -> None:
+    whole = framed(Ask(NOW, 1, 60.0, messages.PLAN))
+    for end in (0, 4, len(whole) - 1):
+        sink = BytesIO()
+        serve(BytesIO(whole[:end]), sink)
+        assert b"" == sink.getvalue()

@@ -28,7 +28,12 @@ from karpenter.dashboard.answers.world import Terms
 SLICE_SECONDS: Final = 0.004  # of work before others have a turn on the event loop
 _AT_LEAST: Final = 8  # objects between two looks at the clock
 _TYPES_AT_ONCE: Final = 16
-_MODULE: Final = "karpenter.dashboard.answers.worker"
+NICE: Final = 10
+# At a low priority from the first import on
+_PROGRAM: Final = (
+    f"import os, sys; os.nice({NICE});"
+    " from karpenter.dashboard.answers.worker import main; sys.exit(main())"
+)
 _END_SECONDS: Final = 2.0
 
 
@@ -54,11 +59,13 @@ class PlanningProcess:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                _MODULE,
+                "-P",  # modules are not looked for in the current folder
+                "-c",
+                _PROGRAM,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=_environment(os.environ, sys.path),
+                start_new_session=True,  # Ctrl-C is for the program that people have started
             )
         except OSError as error:
             raise PlannerGoneError(str(error)) from error

@@ -1,6 +1,6 @@
 """The process that plans for a dashboard, so that whoever began it is never held up.
 
-It is run as a program of its own, at a low priority. It holds a state of the cluster, fed over its
+It is a program of its own, which ``process`` runs at a low priority. It holds a state of the cluster, fed over its
 standard input, answers one question at a time on its standard output, and ends with its input.
 """
 
@@ -9,7 +9,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import BinaryIO, Final
 
 import msgspec
@@ -48,7 +47,6 @@ from karpenter.state.cluster import ClusterState
 from karpenter.state.object_keys import Identity
 from karpenter.state.snapshot import Snapshot
 
-NICE: Final = 10
 KEPT_SECONDS: Final = 10.0  # how long plans for an unchanged cluster are kept
 
 
@@ -161,8 +159,6 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 def main() -> int:
     """Serve on standard input and output."""
-    with suppress(OSError):
-        os.nice(NICE)
     # What is printed by mistake must not get between the answers
     answers = os.dup(sys.stdout.fileno())
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -175,10 +171,4 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"error: the process that plans cannot go on: {os_reason(error)}\n")
         return 1
-    except KeyboardInterrupt:
-        return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
