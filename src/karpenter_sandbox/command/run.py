@@ -153,7 +153,7 @@ async def _live(cluster: Cluster, feed: EventFeed, options: RunOptions) -> bool:
         _reachable(server, options.kubeconfig),
     ):
         stopped = _stop_signal()
-        hello = _hello(server, options, dashboard.address.url if dashboard is not None else "")
+        hello = _hello(server, options, dashboard.url if dashboard is not None else "")
         print("\n".join(hello), flush=True)
         if not is_loopback(server.host):
             output.warning(

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -17,12 +17,13 @@ from helpers.builders import pod, pods
 from helpers.dashboard import IDENTITY, Page, StillScene
 from karpenter.api.codec import convert
 from karpenter.clock import SystemClock
+from karpenter.dashboard.answers.answers import Answers, Origin
 from karpenter.dashboard.assets import Asset, Assets
-from karpenter.dashboard.contract import About, HistoryKept, View, WhatIfAnswer, WhatIfRequest
+from karpenter.dashboard.contract import View, WhatIfAnswer, WhatIfRequest
 from karpenter.dashboard.feed import MOST_CLIENTS, Feed
+from karpenter.dashboard.history import History
 from karpenter.dashboard.questions import BusyError, UnknownObjectError
 from karpenter.dashboard.server.serving import Address, Place, ServingError, serving
-from karpenter.dashboard.server.unanswered import WithoutPlans
 from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.record import Draft, Kind, Outcome
 
@@ -30,20 +31,6 @@ PAGE = Assets(
     "0123456789ab",
     Asset("text/html; charset=utf-8", b"<!doctype html>"),
     {"app.js": Asset("text/javascript; charset=utf-8", b"// the page\n" * 200)},
-)
-ABOUT = About(
-    version="1.2.3",
-    source="sandbox",
-    provider="kwok",
-    cluster="",
-    prices="",
-    unread=[],
-    settings={},
-    settings_from="",
-    history=HistoryKept(since=None, until="", bytes=0, is_on_disk=False),
-    clients=0,
-    can_plan=False,
-    leader="",
 )
 JSON = {"Content-Type": "application/json"}
 ROUTES = (
@@ -63,12 +50,21 @@ ROUTES = (
 )
 
 
-class Answers(WithoutPlans):
+class Home:
+    """What the sandbox knows."""
+
+    prices = settings_from = leader = ""
+    unread = ()
+    settings = None
+
+
+class Asked(Answers):
     """Questions that are answered by what was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: Callable[[], Awaitable[View]]) -> None:
         self.log = DecisionLog(epoch="e")
-        super().__init__(ABOUT, self.log)
+        origin = Origin("sandbox", "kwok")
+        super().__init__(origin, Home(), view, self.log, SystemClock(), None)
 
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         if name == "unknown":
@@ -88,7 +84,7 @@ class Served:
 
     scene: StillScene
     feed: Feed
-    answers: Answers
+    answers: Asked
     address: Address
     client: aiohttp.ClientSession
     streams: list[aiohttp.ClientResponse] = field(default_factory=list)
@@ -107,10 +103,16 @@ class Served:
 
 @asynccontextmanager
 async def served(*names: str) -> AsyncIterator[Served]:
-    scene, answers, clock = StillScene(*map(pod, names)), Answers(), SystemClock()
-    feed = Feed(scene, IDENTITY, clock)
+    scene, clock = StillScene(*map(pod, names)), SystemClock()
+    history = History()
+    feed = Feed(scene, IDENTITY, clock, recorder=history)
+
+    async def view() -> View:
+        return (await feed.view()).view
+
+    answers = Asked(view)
     async with (
-        serving(feed, answers, PAGE, Place(), clock) as address,
+        serving(feed, answers, PAGE, Place(), clock, history=history) as address,
         aiohttp.ClientSession(auto_decompress=False) as client,
     ):
         here = Served(scene, feed, answers, address, client)
@@ -247,7 +249,7 @@ async def test_requests_from_elsewhere_reach_no_route() -> None:
         bare = await here.client.get(f"{here.address.page}x/..%2fapi/v1/view")
 
         assert [421, 403, 403, 401] == [each.status for each in (foreign, other, crossing, bare)]
-        assert 0 == here.scene.pictures
+        assert 0 == here.feed.clients
 
 
 async def test_questions_are_passed_on_and_refusals_come_back() -> None:
@@ -399,6 +401,20 @@ async def test_every_answer_is_by_the_schema_and_tells_no_secret() -> None:
             assert PLANTED.encode() not in body, name
         (record,) = msgspec.json.decode(answers["Records"])["records"]
         assert jsonschema_rs.is_valid(schema["$defs"]["decision"], record)
+
+
+async def test_the_past_can_be_asked_for_while_it_is_kept() -> None:
+    async with served("web") as here:
+        now = await (await here.get("/api/v1/view", headers={"Accept-Encoding": "identity"})).json()
+        then = await here.get("/api/v1/view", params={"at": now["at"]})
+        early = await here.get("/api/v1/view?at=2020-01-01T00:00:00Z")
+        wrong = await here.get("/api/v1/view?at=yesterday")
+        about = await (await here.get("/api/v1/about")).json()
+
+        assert {**now, "isLive": False} == await then.json()
+        assert (404, 400) == (early.status, wrong.status)
+        assert "2026-11-16T20:15:09Z" in (await wrong.json())["error"]
+        assert now["at"] == about["history"]["since"]
 
 
 async def test_about_knows_the_clients() -> None:

@@ -152,11 +152,11 @@ def test_a_day_of_churn_stays_small_and_is_found_soon() -> None:
     history = History()
     last: View | None = None
     samples: list[View] = []
-    for view in views(24 * 360 + 360, every=10, nodes=200, pods=1_000, changed=50):
+    for view in views(24 * 60 + 60, every=60, nodes=200, pods=1_000, changed=100):
         difference = msgspec.json.encode(delta(last, view)) if last is not None else b""
         history.keep(Published(view), difference)
         assert history.size <= past.MOST_BYTES + past.SEGMENT_BYTES
-        if view.seq % 800 == 799:
+        if view.seq % 130 == 129:
             samples.append(view)
         last = view
     took = []
@@ -268,7 +268,7 @@ def test_a_program_that_is_killed_while_it_writes_loses_the_torn_end_alone(
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        while not path.exists() or path.stat().st_size < 300_000:
+        while not path.exists() or path.stat().st_size < 100_000:
             time.sleep(0.01)
         writer.send_signal(signal.SIGKILL)
     history = opened(path)
