@@ -41,6 +41,11 @@ class Life:
     paid_until: float = 0.0
     moves: list[tuple[float, float]] = field(default_factory=list)  # later prices, and since when
 
+    @property
+    def latest_price(self) -> float:
+        """What it costs an hour since the price last moved."""
+        return self.moves[-1][1] if self.moves else self.price
+
     def price_at(self, moment: float) -> float:
         """What it cost an hour at a moment."""
         known = [price for since, price in self.moves if since <= moment]
@@ -65,7 +70,7 @@ class Machines:
         self.lives.append(life)
         self._running[life.name] = life
         self._count(now, life, 1)
-        self._levels[COST].add(now, life.price)
+        self._reprice(now)
 
     def running(self, name: str) -> Life | None:
         """A machine that runs."""
@@ -82,13 +87,12 @@ class Machines:
         if life is None:
             return
         self._pay(now, life)
-        price = life.price_at(now)
         missing = self._minimum - (now - life.began)
         if missing > 0 and life.began >= self._grid.first:
-            life.dollars += price * missing / HOUR
+            life.dollars += life.latest_price * missing / HOUR
         life.ended, life.cause = now, cause
         self._count(now, life, -1)
-        self._levels[COST].add(now, -price)
+        self._reprice(now)
 
     def noticed(self, now: float, name: str) -> None:
         """The cloud has announced that it takes a machine back."""
@@ -100,26 +104,28 @@ class Machines:
         self, now: float, instance_type: str, zone: str, capacity_type: str, price: float
     ) -> None:
         """A price has moved; running machines pay the new one."""
-        for life in self._running.values():
-            if (life.instance_type, life.zone, life.capacity_type) == (
-                instance_type,
-                zone,
-                capacity_type,
-            ):
-                before = life.price_at(now)
-                self._pay(now, life)
-                life.moves.append((now, price))
-                self._levels[COST].add(now, price - before)
+        place = (instance_type, zone, capacity_type)
+        moved = [life for name, life in self._running.items() if self.place_of(name) == place]
+        for life in moved:
+            self._pay(now, life)
+            life.moves.append((now, price))
+        if moved:
+            self._reprice(now)
 
     def settle(self, now: float) -> None:
         """Pay for everything until now."""
         for life in self._running.values():
             self._pay(now, life)
 
+    def _reprice(self, now: float) -> None:
+        """Add up what runs anew: a sum that is only changed is off by a little more each time."""
+        prices = math.fsum(life.latest_price for life in self._running.values())
+        self._levels[COST].set(now, prices)
+
     def _pay(self, now: float, life: Life) -> None:
         seconds = now - max(life.paid_until, self._grid.first)
         if seconds > 0:
-            life.dollars += life.price_at(now) * seconds / HOUR
+            life.dollars += life.latest_price * seconds / HOUR
             life.hours += seconds / HOUR
         life.paid_until = now
 

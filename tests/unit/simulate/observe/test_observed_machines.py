@@ -57,6 +57,20 @@ def test_the_warm_up_costs_nothing() -> None:
     assert ["new"] == [life.name for life in seen.lives]
 
 
+def test_what_is_paid_an_hour_is_nothing_once_nothing_runs() -> None:
+    stage = Stage()
+    for number, price in enumerate((0.1, 0.2, 0.3)):
+        stage.machine("launched", f"n{number}", price=price)
+    stage.at(MINUTE).price(0.7)
+    for number in range(3):
+        stage.at(HOUR).machine("gone", f"n{number}")
+
+    seen = stage.at(2 * HOUR).finish()
+
+    assert 0 == seen.values["dollarsHourly"]
+    assert 0 == min(seen.means["dollarsHourly"])
+
+
 def test_a_machine_that_is_announced_twice_is_one() -> None:
     stage = Stage()
     stage.machine("launched")
