@@ -243,8 +243,10 @@ async def test_what_was_saved_is_counted_from_records_of_before_and_of_later() -
     assert realised is not None
     assert (2, 1.0) == (realised.commands, realised.hourly)
     assert realised.dollars == pytest.approx(0.5 * 2 + 0.5 * 1)
-    found.close()
-    found.close()
+    running = asyncio.create_task(found.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     log.add(NOW, replace(done, command="c3"))
     realised = (await found.costs(None, None, ())).realised
     assert realised is not None

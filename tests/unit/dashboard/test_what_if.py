@@ -71,6 +71,21 @@ def test_a_drain_says_where_pods_go_and_which_a_budget_holds() -> None:
     assert before == [*world.objects]
 
 
+def test_a_node_that_would_go_anyway_is_named_and_saves_nothing_more() -> None:
+    asking = Asking(world_of(*DISRUPTION), None)
+    (command,) = (
+        each
+        for each in asking.plan().document["disruption"]["commands"]
+        if each["reason"] == "Empty"
+    )
+    (node,) = command["candidates"]
+
+    diff = asking.what_if(WhatIfRequest(drain=[node])).document["diff"]
+
+    assert [node] == diff["nodesRemoved"]
+    assert diff["hourly"] == pytest.approx(0.0)
+
+
 def test_a_node_that_is_drained_saves_its_price_less_what_its_pods_need() -> None:
     asking = Asking(world_of(*PLAN), None)
     (node,) = (each.name for each in asking.plans.asked.snapshot.nodes)

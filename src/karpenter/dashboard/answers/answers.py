@@ -131,20 +131,11 @@ class Answers:
                 if self._planning is not None:
                     group.create_task(self._planning.run(), name="dashboard's plans")
         finally:
-            self.close()
-
-    def close(self) -> None:
-        """Follow the decision log no more."""
-        stop, self._stop = self._stop, lambda: None
-        stop()
-
-    def seen(self, view: View) -> None:
-        """Take the cost of a view into account, where views are made anyway."""
-        self._series.note(view)
+            self._stop()
 
     async def _watch_costs(self) -> None:
         while True:
-            self.seen(await self._view())
+            self._series.note(await self._view())
             await self._real.sleep(EVERY.total_seconds())
 
     async def plan(self) -> Mapping[str, Any]:
@@ -175,7 +166,7 @@ class Answers:
     ) -> Costs:
         """Costs now and over time."""
         view = await self._view()
-        self.seen(view)
+        self._series.note(view)
         more = await self._savings()
         saved = self._redaction.document(more.get("savings"))
         loop = asyncio.get_running_loop()

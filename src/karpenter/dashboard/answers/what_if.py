@@ -113,13 +113,12 @@ def _prices(view: DisruptionContext, names: Iterable[str]) -> dict[str, float | 
 def _difference(before: Plans, after: Plans, drained: Mapping[str, float | None]) -> Difference:
     was = Planned(before.asked.snapshot, before.made, before.removed, before.static)
     is_now = Planned(after.asked.snapshot, after.made, after.removed, after.static)
-    going = {*is_now.going, *drained}
     gone = {each.name for each in was.snapshot.nodes} - {e.name for e in is_now.snapshot.nodes}
     places = dict(_places(was)), dict(_places(is_now))
     moved, unplaced, placed = _pods(was.snapshot, is_now.snapshot, *places)
     return Difference(
         nodes_added=[claim_document(claim) for claim in _added(was, is_now)],
-        nodes_removed=sorted((going | gone) - was.going),
+        nodes_removed=sorted(((is_now.going | gone) - was.going).union(drained)),
         pods_moved=moved,
         pods_unplaced=unplaced,
         pods_placed=placed,
