@@ -39,6 +39,7 @@ pytestmark = [
 ]
 
 PATIENCE: Final = 240.0
+CLOSING: Final = 2.0  # TLS connections say goodbye in the background
 PODS: Final = 100
 APP: Final = "web"
 ACCOUNT: Final = "karpenter-dashboard"
@@ -105,6 +106,7 @@ class Companion(threading.Thread):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await transport.close()
+            await asyncio.sleep(CLOSING)
 
     def _apply(self, old: Any, new: Any) -> None:
         if new is not None:
@@ -173,8 +175,6 @@ def up_and_down(cluster: RealCluster, companion: Companion) -> set[str]:
     return claims
 
 
-# Connections are closed in the background, and the loop of the thread has ended by then
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.case("DASH-38")
 def test_every_launch_and_removal_of_upstream_is_seen_and_nothing_is_touched(
     cluster: RealCluster,
