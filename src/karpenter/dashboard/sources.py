@@ -1,7 +1,8 @@
 """Where a picture of a cluster comes from: mirrors that read alone, fed by lists and watches.
 
-Every kind may be missing or forbidden: what could not be read is known by name, so that the page can
-say what it lacks. A connection that is lost leaves the mirrors as they were, and its age is known.
+Karpenter's own kinds are read as v1beta1 where v1 is not served. Every kind may be missing or
+forbidden: what could not be read is known by name, so that the page can say what it lacks. A
+connection that is lost leaves the mirrors as they were, and its age is known.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.clock import Clock
+from karpenter.dashboard.older_versions import ConvertingReads
 from karpenter.kube.errors import ForbiddenError, GoneError, KubeError, NotFoundError
 from karpenter.kube.guard import Guard
 from karpenter.kube.mirror import Mirror
@@ -122,7 +124,6 @@ class FollowedCluster:
             kinds: what to read.
             lease: the name of the lease that the leader holds.
         """
-        self._kube = kube
         self._clock = clock
         self._changed: list[Callable[[], object]] = []
         self._trouble: dict[type[Resource], Trouble] = {}
@@ -130,6 +131,7 @@ class FollowedCluster:
         self._mirrors: dict[type[Resource], Mirror[Any]] = {}
         self._reflectors: list[Reflector[Any]] = []
         guard = Guard(clock)
+        reads = ConvertingReads(kube)
         selectors = {
             cluster.Event: "source=karpenter",
             cluster.Lease: f"metadata.name={lease}",
@@ -137,7 +139,7 @@ class FollowedCluster:
         for kind in kinds:
             mirror = self._mirrors[kind] = Mirror(kind, guard)
             self._reached[kind] = asyncio.Event()
-            source = _Observed(self, kube, selectors.get(kind, ""))
+            source = _Observed(self, reads, selectors.get(kind, ""))
             self._reflectors.append(
                 Reflector(source, kind, mirror, clock, rng=rng, optional=True, role=_ROLE)
             )
