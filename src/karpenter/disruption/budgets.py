@@ -106,7 +106,7 @@ def counts_for_budgets(machine: StateNode) -> bool:
     """Whether a machine is part of the base of percentages."""
     if machine.node_claim is None or machine.node is None:
         return False
-    is_up = machine.is_rebooting or machine.is_initialized
+    is_up = machine.is_initialized or machine.is_rebooting
     return is_up and not machine.has_condition(INSTANCE_TERMINATING)
 
 

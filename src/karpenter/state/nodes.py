@@ -68,7 +68,7 @@ class StateNode:
         """Whether the Node is initialized: ready, with all resources and no startup taints."""
         return not self.is_managed or self._node_has(keys.INITIALIZED)
 
-    @property
+    @cached_property
     def is_rebooting(self) -> bool:
         """Whether a reboot in place is under way."""
         return self._claim_condition(REBOOTING) == TRUE

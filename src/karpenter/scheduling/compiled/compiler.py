@@ -11,6 +11,7 @@ from typing import Final
 from karpenter.api.karpenter import Commitment, NodeOverlay
 from karpenter.cloud.types import InstanceType
 from karpenter.scheduling.commitments import Book, Terms
+from karpenter.scheduling.compiled.class_keys import ClassKeys
 from karpenter.scheduling.compiled.existing_nodes import Machines, NodeIndex
 from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.compiled.share_cache import ShareCache
@@ -37,6 +38,7 @@ class Compiler:
         self._templates: dict[tuple[int, int, int], Template] = {}
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
+        self.class_keys: Final = ClassKeys()
         self.shares: Final = ShareCache()
         self._overlays = OverlaidCatalogues((), (), Overlaid((), ()))
         self._problems: dict[int, tuple[Commitment, str]] = {}  # by identity of the object

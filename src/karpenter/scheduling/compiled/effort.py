@@ -118,7 +118,8 @@ def too_many_rules(pod: Pod) -> Reason | None:
 
 
 def _rules_insisted_on(spec: PodSpec) -> int:
-    found = sum(not is_soft_spread(constraint) for constraint in spec.topology_spread_constraints)
+    stated = spec.topology_spread_constraints
+    found = sum(not is_soft_spread(constraint) for constraint in stated) if stated else 0
     if spec.affinity is None:
         return found
     sides = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)

@@ -17,7 +17,7 @@ from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.custom_labels import custom_labels
 from karpenter.scheduling.compiled.effort import Effort, effort_of, fair_share
 from karpenter.scheduling.compiled.offerings import members
-from karpenter.scheduling.compiled.pod_classes import ClassBuilder, Groups, PodClass, class_key
+from karpenter.scheduling.compiled.pod_classes import ClassBuilder, Groups, PodClass
 from karpenter.scheduling.compiled.topology_groups import Group, inverse_groups
 from karpenter.scheduling.devices.claims import ClaimDirectory
 from karpenter.scheduling.packing.topology import GroupState, HostCounts
@@ -67,6 +67,7 @@ class CompiledProblem:
             spread_of=self._spread_of,
             volumes_of=self._volumes_of,
         )
+        self._class_keys = compiler.class_keys
         self.class_of = self._classify(problem.pods, builder, haste)
         self.custom_labels = custom_labels(self.classes, problem.facts.well_known_labels)
         self._base = [self._state_of(group) for group in self.groups.known]
@@ -98,7 +99,9 @@ class CompiledProblem:
     def _classify(
         self, pods: Sequence[Pod], builder: ClassBuilder, haste: CompileBudget | None
     ) -> list[PodClass]:
-        keys = [class_key(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods]
+        keys = self._class_keys.of(
+            [(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods]
+        )
         turns = _turns(pods, haste)
         first: dict[bytes, Pod] = {}
         for position in turns:

@@ -22,7 +22,7 @@ from karpenter.cloud.types import InstanceType
 from karpenter.model.labels import HOSTNAME, INSTANCE_TYPE, normalise
 from karpenter.model.requirement import Operator, RequirementError, requirement
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.storage import Storage, mounts_claims
 from karpenter.scheduling.plan import Reason, Unplaced, Why
 from karpenter.scheduling.problem import NO_VOLUMES, BoundVolumes, PodVolumes, PoolCatalogue
 from karpenter.state.nodes import StateNode
@@ -148,7 +148,7 @@ def resolve_volumes(pods: Iterable[Pod], storage: Storage) -> ResolvedVolumes:
     failures: dict[str, Unplaced] = {}
     shared: dict[Requirements, Requirements] = {}  # one object for equal alternatives
     for pod in pods:
-        if not pod.spec.volumes:
+        if not mounts_claims(pod):
             continue
         try:
             alternatives = volume_alternatives(pod, storage)

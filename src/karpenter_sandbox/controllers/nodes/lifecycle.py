@@ -39,6 +39,14 @@ class _Health:
     seen: float
     sign: tuple[str, str] = ("", "")  # last report, last renewal of the lease
     was_ready: bool = False
+    node: JsonObject | None = None  # as it was read last; most ticks see the same object
+    beat: str = ""  # what it reported
+    ready: str | None = None
+
+    def read(self, node: JsonObject) -> None:
+        """Read what a node reports, unless it is the same object as before."""
+        if node is not self.node:
+            self.node, self.beat, self.ready = node, _heartbeat(node), readiness(node)
 
 
 class NodeLifecycleController(Controller):
@@ -102,13 +110,15 @@ class NodeLifecycleController(Controller):
     async def _examine(self, node: JsonObject, renewal: str) -> None:
         name = node["metadata"]["name"]
         health, now = self._health[name], self.clock.monotonic()
-        sign = (_heartbeat(node), renewal)
+        health.read(node)
+        sign = (health.beat, renewal)
         if sign != health.sign:
             health.sign, health.seen = sign, now
-        patience = _START_PATIENCE if readiness(node) is None else _PATIENCE
-        if now - health.seen > patience and readiness(node) != "Unknown":
+        patience = _START_PATIENCE if health.ready is None else _PATIENCE
+        is_up = health.ready == "True"
+        if now - health.seen > patience and health.ready != "Unknown":
             node = await self._declare_silent(node)
-        is_up = readiness(node) == "True"
+            is_up = readiness(node) == "True"
         if health.was_ready and not is_up:
             text = f"Node {name} status is now: NodeNotReady"
             self._recorder.emit(node, NORMAL, "NodeNotReady", text)
