@@ -76,6 +76,12 @@ class Causes:
         return POOL_DELETED if pool_end is not None and pool_end <= moment else ""
 
 
+def nodes_of(record: DecisionRecord) -> list[str]:
+    """All nodes that a record names: the candidates of a command, of which the detail has a few."""
+    named = [each.partition("/") for each in record.objects]
+    return [name for kind, _, name in named if kind == "Node"]
+
+
 def _has_disappeared(life: Life, moment: float) -> bool:
     """Whether a machine was gone from one moment to the next."""
     return life.cause == "disappeared" and life.ended is not None and life.ended <= moment
@@ -90,9 +96,6 @@ def _concerned(record: DecisionRecord, nodes: Mapping[str, str]) -> list[str]:
     """The nodes that go because of a record."""
     if record.kind not in _DECISIVE or record.outcome is not Outcome.BEGUN:
         return []
-    candidates = record.detail.get("candidates")
-    if isinstance(candidates, list):
-        return [str(name) for name in candidates]
+    found = nodes_of(record)
     named = [each.partition("/") for each in record.objects]
-    found = [name for kind, _, name in named if kind == "Node"]
     return found or [nodes[name] for kind, _, name in named if kind == "NodeClaim" if name in nodes]

@@ -17,7 +17,7 @@ from karpenter.simulate.observe.levels import HOUR, spread
 from karpenter.simulate.observe.machines import COST, Life, cost_of
 from karpenter.simulate.observe.observations import Observations
 from karpenter.simulate.promises import AT_REST
-from karpenter.simulate.report.causes import Causes, seconds_since
+from karpenter.simulate.report.causes import Causes, nodes_of, seconds_since
 from karpenter.simulate.report.comparison import comparison
 from karpenter.simulate.report.expectations import Expected, judged, outcomes
 from karpenter.simulate.seam import Run, VariantRun
@@ -299,7 +299,7 @@ def _savings(seen: Observations, begun: Sequence[DecisionRecord]) -> JsonObject:
         counted += 1
         announced += record.savings_hourly
         later = at + _SAVING_SEEN_AFTER
-        going = set(record.detail.get("candidates", ()))
+        going = set(nodes_of(record))
         for name in record.objects:
             kind, _, claim = name.partition("/")
             life = by_claim.get(claim) if kind == "NodeClaim" else None
@@ -410,13 +410,8 @@ def _entry(seen: Observations, record: DecisionRecord) -> JsonObject:
         "outcome": record.outcome.value,
         "reason": record.reason,
         "method": str(method),
-        "nodes": _named(record, "Node"),
+        "nodes": nodes_of(record),
         "pods": record.pods,
         "savingsHourly": record.savings_hourly,
         "sentence": record.text,
     }
-
-
-def _named(record: DecisionRecord, wanted: str) -> list[str]:
-    parts = [name.partition("/") for name in record.objects]
-    return [name for kind, _, name in parts if kind == wanted]

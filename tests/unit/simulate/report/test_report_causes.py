@@ -1,5 +1,6 @@
 """Why pods and nodes went, from what observers saw and what was decided."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,3 +54,14 @@ def test_a_decision_after_the_eviction_was_not_its_cause() -> None:
     assert moment_text(START.replace(minute=5)) == later.at
 
     assert "Deleted" == Causes([later], START, [life()], {}).of_eviction(went())
+
+
+def test_every_node_of_a_command_went_because_of_it() -> None:
+    names = [f"node-{number}" for number in range(122)]
+    lives = [replace(life(ended=90.0), name=name, claim=f"claim-{name}") for name in names]
+    objects = tuple(f"Node/{name}" for name in names)
+    detail = {"candidates": names[:100]}  # a record tells only so many in detail
+    draft = Draft(Kind.DISRUPT, Outcome.BEGUN, "Empty", "text", objects=objects, detail=detail)
+    causes = Causes([recorded(draft, "1", START)], START, lives, {})
+
+    assert {"Empty"} == {causes.of_end(each) for each in lives}
