@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|m(?!s)|s|ms)")
+_ROUNDING: Final = 1e-6  # sums of virtual seconds may fall short of the whole one that is meant
 _SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -31,6 +32,6 @@ def per_second(rate: str) -> float:
 
 def shown(length: float) -> str:
     """A length of virtual time as a clock that counts hours on: ``25:00:00``."""
-    minutes, rest = divmod(int(length), 60)
+    minutes, rest = divmod(int(length + _ROUNDING), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02}:{minutes:02}:{rest:02}"

@@ -87,3 +87,4 @@ def test_lengths_are_those_of_manifests_and_days() -> None:
     ]
     assert (0.05, 40 / 3600) == (share("5%"), per_second("40/h"))
     assert "25:00:01" == shown(90_001.0)
+    assert "00:05:00" == shown(299.9999999)  # a sum of steps may fall short of it
