@@ -17,9 +17,10 @@ SOURCES := src tests benchmarks examples tools docs/images
 BENCH ?=
 BENCH_FLAGS ?=
 SEEDS ?= 1..2000
+SCENARIOS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow wheels browser docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow wheels browser docs image image-test control-plane helm monitoring charts parity bench scoreboard bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -114,6 +115,9 @@ parity: install ## our decisions beside Karpenter's on random problems; SEEDS=1.
 
 bench: install ## the benchmarks, an hour and a quarter in all; BENCH=solver for one, BENCH_FLAGS=--smoke
 	$(BIN)/python -m benchmarks $(BENCH) $(BENCH_FLAGS)
+
+scoreboard: install ## run the standard scenarios of examples/scenarios, compare their figures, and write docs/scoreboard.md
+	$(BIN)/python tools/scoreboard.py $(SCENARIOS)
 
 bench-compare: install ## our solver and controller beside Karpenter's own (needs Go)
 	$(BIN)/python -m benchmarks compare $(BENCH_FLAGS)

@@ -15,7 +15,8 @@ from karpenter.simulate.scenario.reader import Loaded, Options, ScenarioError, i
 from karpenter.simulate.scenario.schema import findings, schema
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = sorted((ROOT / "examples" / "scenarios").glob("*.yaml"))
+FOLDER = ROOT / "examples" / "scenarios"
+EXAMPLES = [*sorted(FOLDER.glob("*.yaml")), *sorted(FOLDER.glob("traces/*.yaml"))]
 HEAD = """\
 apiVersion: simulate.karpenter.sh/v1
 kind: Scenario
