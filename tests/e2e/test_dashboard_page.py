@@ -1,7 +1,6 @@
 """The dashboard's page in a real browser, with the headers of the gate and answers that a test gives."""
 
 import copy
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import pytest
 
 from helpers import dashboard_answers, dashboard_sample
 from helpers.dashboard_page import Page, served
+from helpers.dashboard_tab import Opened, chromium
 from karpenter.dashboard.contract import POD_STATES, View
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).resolve().parents[2] / "build" / "browser" / "axe.min.js"
 EVIL = "<img src=x onerror=alert(1)>"
 NODE = "general-00007"
@@ -43,16 +42,8 @@ def answers() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def browser(answers: dict[str, Any]) -> Iterator[Any]:
     # Answers are made first: commands have an event loop of their own, and so has playwright
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: make browser"
-    )
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        # Without a sandbox, because tests may run as root; the page is ours
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -61,63 +52,26 @@ def page(answers: dict[str, Any]) -> Iterator[Page]:
         yield running
 
 
-class Opened:
-    """A tab with the page; whatever it says on the console and asks of others is noted."""
-
-    def __init__(self, browser: Any, page: Page, **options: Any) -> None:
-        self.context = browser.new_context(
-            **{"viewport": {"width": 1280, "height": 900}, **options}, bypass_csp=False
-        )
-        self.tab = self.context.new_page()
-        self.tab.set_default_timeout(10_000)
-        self.heard: list[str] = []
-        self.asked: list[str] = []
-        self.page = page
-        self.tab.on("console", lambda message: self.heard.append(message.text))
-        self.tab.on("pageerror", lambda error: self.heard.append(str(error)))
-        self.tab.on("dialog", lambda dialog: self.heard.append(f"dialog {dialog.message}"))
-        self.tab.on("request", lambda request: self.asked.append(request.url))
-        self.tab.goto(page.address)
-        self.tab.wait_for_selector("main h1", state="attached")
-        self.tab.wait_for_selector(".status.live")
-
-    def go(self, route: str) -> None:
-        self.tab.evaluate("route => { location.hash = route }", route)
-        self.tab.wait_for_selector("main h1", state="attached")
-
-    def text(self, selector: str = "main") -> str:
-        return str(self.tab.inner_text(selector))
-
-    def sees(self, text: str) -> None:
-        self.tab.get_by_text(text).first.wait_for(state="attached")
-
-    def module(self, name: str, function: str, argument: Any = None) -> Any:
-        """Run a function with a module of the page as its first argument."""
-        base = self.tab.evaluate("document.querySelector('script[type=module]').src")
-        script = f"async ([url, argument]) => ({function})(await import(url), argument)"
-        return self.tab.evaluate(script, [base.replace("app.js", name), argument])
-
-
 @pytest.fixture
 def opened(browser: Any, page: Page) -> Iterator[Opened]:
-    found = Opened(browser, page)
+    found = Opened(browser, page.address)
     yield found
     found.context.close()
 
 
-def test_every_page_is_shown_without_complaint(opened: Opened) -> None:
+def test_every_page_is_shown_without_complaint(opened: Opened, page: Page) -> None:
     for route in ROUTES.values():
         opened.go(route)
         assert opened.text("main")
 
     assert [] == opened.heard
-    assert [] == [each for each in opened.asked if not each.startswith((opened.page.url, "blob:"))]
+    assert [] == [each for each in opened.asked if not each.startswith((page.url, "blob:"))]
     assert "token" not in opened.tab.url
 
 
 def test_pages_without_answers_say_so(browser: Any) -> None:
     with served(Page(dashboard_sample.sample())) as page:
-        opened = Opened(browser, page)
+        opened = Opened(browser, page.address)
         for route in ROUTES.values():
             opened.go(route)
             assert "NaN" not in opened.text("#app")
@@ -158,40 +112,40 @@ def pod_row(view: View, number: int, **columns: Any) -> list[Any]:
     return [row[name] for name in names]
 
 
-def test_changes_are_shown_as_they_come(opened: Opened) -> None:
-    view = opened.page.view
+def test_changes_are_shown_as_they_come(opened: Opened, page: Page) -> None:
+    view = page.view
     running = POD_STATES.index("Running")
     totals = msgspec.structs.replace(view.totals, pods=301)
     row = pod_row(view, 901, node=7, state=running)
 
-    opened.page.tell("delta", delta(view, pods={"set": [row], "del": []}, totals=totals))
+    page.tell("delta", delta(view, pods={"set": [row], "del": []}, totals=totals))
 
     opened.tab.wait_for_selector(".totals:has-text('301')")
     opened.go(ROUTES["node"])
     opened.sees("new-901")
-    assert 1 == sum(path == "/api/v1/view" for path, _ in opened.page.asked)
+    assert 1 == sum(path == "/api/v1/view" for path, _ in page.asked)
 
 
 @pytest.mark.case("DASH-7")
-def test_a_missed_delta_makes_the_page_take_the_view_anew(opened: Opened) -> None:
-    view = opened.page.view
+def test_a_missed_delta_makes_the_page_take_the_view_anew(opened: Opened, page: Page) -> None:
+    view = page.view
     totals = msgspec.structs.replace(view.totals, pods=777)
-    opened.page.view = msgspec.structs.replace(view, seq=view.seq + 2, totals=totals)
+    page.view = msgspec.structs.replace(view, seq=view.seq + 2, totals=totals)
 
-    opened.page.tell("delta", {**delta(view), "seq": view.seq + 2})
+    page.tell("delta", {**delta(view), "seq": view.seq + 2})
 
     opened.tab.wait_for_selector(".totals:has-text('777')")
-    assert 2 == sum(path == "/api/v1/view" for path, _ in opened.page.asked)
+    assert 2 == sum(path == "/api/v1/view" for path, _ in page.asked)
     assert [] == opened.heard
 
 
-def test_a_lost_server_is_said_and_comes_back_without_a_reload(opened: Opened) -> None:
-    opened.page.is_down = True
-    opened.page.drop()
+def test_a_lost_server_is_said_and_comes_back_without_a_reload(opened: Opened, page: Page) -> None:
+    page.is_down = True
+    page.drop()
     opened.tab.wait_for_selector(".banner [role=alert], .banner.warning:has-text('not reached')")
     assert "300" in opened.text(".totals"), "data stays"
 
-    opened.page.is_down = False
+    page.is_down = False
     opened.tab.click("text=try now")
 
     opened.tab.wait_for_selector(".status.live")
@@ -211,7 +165,7 @@ def test_foreign_text_is_shown_and_never_runs(browser: Any, answers: dict[str, A
     for record in answers["decisions"]["records"]:
         record["text"] = record["objects"][0] = EVIL
     with served(Page(view, answers)) as page:
-        opened = Opened(browser, page)
+        opened = Opened(browser, page.address)
         for route in (*ROUTES.values(), f"#/nodes/{EVIL.replace(' ', '%20')}", "#/?by=type"):
             opened.go(route)
         opened.go("#/decisions")
@@ -263,7 +217,7 @@ def test_the_map_is_searched_grouped_and_linked(opened: Opened) -> None:
 
 
 @pytest.mark.case("DASH-33")
-def test_a_node_is_found_read_and_drained_with_keys_alone(opened: Opened) -> None:
+def test_a_node_is_found_read_and_drained_with_keys_alone(opened: Opened, page: Page) -> None:
     keys = opened.tab.keyboard
     keys.press("/")
     keys.type(f"node:{NODE}")
@@ -290,7 +244,7 @@ def test_a_node_is_found_read_and_drained_with_keys_alone(opened: Opened) -> Non
     keys.press("Enter")
     opened.sees("What would change")
 
-    assert [{"drain": [NODE]}] == opened.page.posted
+    assert [{"drain": [NODE]}] == page.posted
     opened.tab.go_back()
     opened.sees("Why it stays or goes")
 
@@ -377,7 +331,7 @@ def test_the_past_is_shown_as_it_was(opened: Opened, page: Page) -> None:
 
 @pytest.mark.case("DASH-35")
 def test_nothing_moves_for_those_who_ask_for_that(browser: Any, page: Page) -> None:
-    opened = Opened(browser, page, reduced_motion="reduce")
+    opened = Opened(browser, page.address, reduced_motion="reduce")
 
     moving = opened.tab.evaluate(
         "[...document.querySelectorAll('*')].filter((each) => { const style = getComputedStyle(each);"
@@ -403,7 +357,9 @@ def test_every_page_can_be_used_by_everybody(
 ) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core was not fetched: make browser")
-    opened = Opened(browser, page, color_scheme=scheme, viewport={"width": width, "height": 900})
+    opened = Opened(
+        browser, page.address, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
     opened.tab.context.add_init_script(path=str(AXE))
     opened.tab.reload()
     opened.tab.wait_for_selector(".status.live")

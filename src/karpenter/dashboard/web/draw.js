@@ -219,7 +219,7 @@ function drawNames(context, ground, node, signs, x, y, side) {
   context.fillText(fitting(context, text, side - 8), x + 4, y + size * 0.95);
   context.font = `${size - 0.5}px system-ui, sans-serif`;
   context.fillStyle = ground.soft;
-  const room = side - 8 - signs.length * size * 1.1;
+  const room = side - 8 - signs.reduce((sum, sign) => sum + (side >= 84 ? sign.text : sign.glyph).length, 0) * size * 0.75;
   context.fillText(fitting(context, node.type || node.state, room), x + 4, y + size * 2.15);
   drawSigns(context, ground, signs, x + side - 4, y + size * 2.15, side);
 }
@@ -231,11 +231,12 @@ function drawSigns(context, ground, signs, right, y, side) {
   context.font = `700 ${size}px system-ui, sans-serif`;
   let x = right;
   for (const sign of signs.slice(0, most)) {
-    const wide = context.measureText(sign.glyph).width + 2;
+    const text = side >= 84 ? sign.text : sign.glyph;
+    const wide = context.measureText(text).width + 2;
     context.fillStyle = ground.cell;
     if (side < 48) context.fillRect(x - wide, y - size / 2 - 1, wide + 1, size + 2);
     context.fillStyle = sign.key === "bad" ? ground.bad : sign.key === "wait" ? ground.wait : ground.ink;
-    context.fillText(sign.glyph, x, y + 0.5);
+    context.fillText(text, x, y + 0.5);
     x -= wide + 1;
   }
   context.textAlign = "left";

@@ -74,6 +74,9 @@ export function shortened(text, most) {
   return `${text.slice(0, most - 1 - tail)}…${text.slice(text.length - tail)}`;
 }
 
+/** A CamelCase state in words: "not ready". */
+export const spaced = (text) => text.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+
 /** The route of an object such as Node/a or Pod/default/web; empty if it has no page. */
 export function routeOf(reference) {
   const [kind, ...names] = reference.split("/");

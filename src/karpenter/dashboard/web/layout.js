@@ -106,12 +106,13 @@ function boxed(groups, sides, width, header, aspect) {
 }
 
 /** Cells of groups for a window of this size; `scale` is how many pixels a unit has at zoom 1. */
-export function arranged(groups, { width, height, area = "cpu", most = 26 }) {
+export function arranged(groups, { width, height, area = "cpu" }) {
   const all = groups.flatMap((group) => group.nodes);
   if (!all.length) return { groups: [], cells: [], width: 1, height: 1, scale: 1 };
   const measure = AREAS[area] ?? AREAS.cpu;
   const least = Math.min(...all.map(measure).filter((value) => value > 0), Infinity);
   const sides = groups.map((group) => group.nodes.map((node) => sideOf(node, area, Number.isFinite(least) ? least : 1)));
+  const most = Math.max(26, Math.min(64, 300 / Math.max(...sides.flat()))); // pixels of a unit: few nodes are large
   const total = sides.flat().reduce((sum, side) => sum + side * side, 0);
   let best = null;
   const guess = Math.min(most, Math.sqrt((width * height) / (total * 1.4)));

@@ -43,7 +43,8 @@ export function play() {
 }
 
 async function refresh() {
-  const [costs, log] = await Promise.allSettled([got("costs?by=pool"), got("decisions?limit=200")]);
+  const about = await got("about").catch(() => ({}));
+  const [costs, log] = await Promise.allSettled([about.canPlan ? got("costs?by=pool") : Promise.reject(), got("decisions?limit=200")]);
   if (costs.status === "fulfilled") series.value = costs.value.series;
   if (log.status === "fulfilled") records.value = log.value.records;
 }

@@ -1,4 +1,5 @@
 // Views and what changes them; pure. Columns come and go in the order of the contract.
+import { spaced } from "./format.js";
 
 /** The view after a delta; the old one stays as it was. Null if the delta is not the next one. */
 export function applied(view, delta) {
@@ -105,7 +106,7 @@ export function sharesOf(node) {
 /** Signs of a node: what colour alone must not tell. Each has a glyph, and words for those who hear. */
 export function signsOf(node, now) {
   const signs = [];
-  const add = (glyph, words, key) => signs.push({ glyph, words, key });
+  const add = (glyph, words, key, text = glyph) => signs.push({ glyph, words, key, text });
   if (node.state === "NotReady") add("!", "not ready", "bad");
   if (node.state === "Draining") add("▼", "draining", "wait");
   if (node.state === "Claimed") add("…", "no machine yet", "wait");
@@ -115,7 +116,7 @@ export function signsOf(node, now) {
   else if (node.flags.pdb) add("‖", "held by a PDB", "held");
   if (node.emptyUntil) {
     const left = node.emptyUntil - now;
-    add("◷", left > 0 ? `empty, may go in ${clockOf(left)}` : "empty, may go", "empty");
+    add("◷", left > 0 ? `empty, may go in ${clockOf(left)}` : "empty, may go", "empty", left > 0 ? `◷ ${clockOf(left)}` : "◷");
   }
   return signs;
 }
@@ -128,7 +129,7 @@ const clockOf = (seconds) =>
 export function wordsOf(node, now) {
   const what = [node.type, node.zone, node.pool ? `pool ${node.pool}` : "not Karpenter's"];
   const signs = signsOf(node, now).map((sign) => sign.words);
-  const state = ["Ready", "Claimed"].includes(node.state) && signs.length ? [] : [node.state.toLowerCase()];
+  const state = ["Ready", "Claimed"].includes(node.state) && signs.length ? [] : [spaced(node.state)];
   const pods = `${node.pods.length} ${node.pods.length === 1 ? "pod" : "pods"}`;
-  return [node.name, ...what, ...state, ...new Set(signs), pods].filter(Boolean).join(", ");
+  return [node.name, ...what, ...new Set([...state, ...signs]), pods].filter(Boolean).join(", ");
 }

@@ -1,7 +1,7 @@
 // Totals, what waits, the map or its table, and the last decisions.
 import { useMemo, useState } from "../vendor/preact-hooks.js";
 import { COLORS, coloring } from "../draw.js";
-import { counted, cpu, dollars, hourly, memory, moment as written, number, percent, span } from "../format.js";
+import { counted, cpu, dollars, hourly, memory, moment as written, number, percent, spaced, span } from "../format.js";
 import { condensed, grouped, GROUPINGS, SIZES } from "../layout.js";
 import { ClusterMap } from "../map.js";
 import { adjust, go, route } from "../router.js";
@@ -16,7 +16,7 @@ const LAST = 8;
 const TRAY = 3;
 
 function Totals({ totals }) {
-  const states = (counts) => Object.entries(counts).map(([name, count]) => `${number(count)} ${name.toLowerCase()}`).join(", ");
+  const states = (counts) => Object.entries(counts).map(([name, count]) => `${number(count)} ${spaced(name)}`).join(", ");
   const use = (used, all) => (all ? used / all : 0);
   return html`<div class="totals">
     <div><span class="label">Nodes ready</span><b class="num">${number(totals.ready)}<small> of ${number(totals.nodes)}</small></b>
@@ -55,7 +55,7 @@ function Twin({ groups, found }) {
   const use = (node, used, all) => html`<${Bar} share=${all ? used / all : 0} label=${percent(all ? used / all : 0)} /> <span class="num">${percent(all ? used / all : 0)}</span>`;
   const columns = [
     { head: "node", cell: (node) => (node.count > 1 ? `${node.count} × ${node.name}` : html`<${Link} to=${nodeTo(node.name)}>${node.name}<//>`), sort: (node) => node.name },
-    { head: "state", cell: (node) => html`${node.state} <${Signs} node=${node} now=${moment.value} but=${node.state.toLowerCase()} />`, sort: (node) => node.state },
+    { head: "state", cell: (node) => html`${node.state} <${Signs} node=${node} now=${moment.value} but=${spaced(node.state)} />`, sort: (node) => node.state },
     { head: "pool", cell: (node) => (node.pool ? html`<${Link} to=${poolTo(node.pool)}>${node.pool}<//>` : html`<span class="soft">not Karpenter's</span>`), sort: (node) => node.pool },
     { head: "type", cell: (node) => node.type || "–", sort: (node) => node.type },
     { head: "zone", cell: (node) => node.zone || "–", sort: (node) => node.zone },
@@ -104,7 +104,7 @@ export function Overview() {
       <${PodLink} pod=${pod} /> <span class="soft">${pod.target ? `→ ${pod.target.name}` : pod.reason || "no node yet"}, ${span(moment.value - pod.created)}</span></span>`)}
       ${waiting.length > TRAY && html`<${Link} to="#/pending">and ${number(waiting.length - TRAY)} more<//>`}</div>`}
     ${nodes !== current.nodes && html`<p class="note">There are ${counted(current.nodes.length, "node")}: a cell stands for equal nodes, with their number.</p>`}
-    ${!nodes.length ? html`<p class="note">There are no nodes yet; the first pod that waits makes one.</p>` : query.view === "table" ? html`<${Twin} groups=${groups} found=${found} />`
+    ${!nodes.length ? view.value.notices.length === 0 && html`<p class="note">There are no nodes yet; the first pod that waits makes one.</p>` : query.view === "table" ? html`<${Twin} groups=${groups} found=${found} />`
       : html`<div class="map-area"><${ClusterMap} nodes=${nodes} colors=${colors} found=${found} now=${moment.value} by=${query.by}
         area=${query.area} selected=${selected} covered=${node ? 350 : 0} onSelect=${(each) => setSelected(each?.id ?? null)} onOpen=${(each) => go(nodeTo(each.name))} />
       ${node && html`<${Panel} node=${node} onClose=${() => setSelected(null)} />`}</div>
