@@ -1,7 +1,8 @@
 """Makes records of a cluster whose controller is another one, from picture to picture.
 
 Changes are collected as they come, and looked at together when a picture is taken: what is recorded
-does not depend on the order in which kinds and objects arrived in between. No I/O, no clock.
+does not depend on the order in which kinds and objects arrived in between. No I/O, no clock. A look
+may be taken in another thread than the one that collects; two looks at once may not.
 """
 
 from collections.abc import Iterator

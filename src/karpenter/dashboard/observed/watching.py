@@ -14,6 +14,7 @@ from karpenter.decision_log.log import DecisionLog
 
 # Events come a moment after what they tell of; together they are one record
 _FOLDED_SECONDS: Final = 1.0
+_AT_A_TIME: Final = 50  # records without a turn for others
 
 
 class WatchedDecisions:
@@ -46,13 +47,18 @@ class WatchedDecisions:
 
     async def run(self) -> None:
         """Record what is seen, until cancelled."""
+        loop = asyncio.get_running_loop()
         await self._followed.reached()  # claims say whose machines the events are about
         while True:
             await self._has_changed.wait()
             await self._clock.sleep(_FOLDED_SECONDS)
             self._has_changed.clear()
-            for each in self._observer.look(self._clock.now()):
+            # A first look at a large cluster takes too long for the event loop
+            found = await loop.run_in_executor(None, self._observer.look, self._clock.now())
+            for number, each in enumerate(found, start=1):
                 self._log.add(each.at, each.draft)
+                if number % _AT_A_TIME == 0:
+                    await asyncio.sleep(0)
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         if new is not None and self._redaction is not None:
