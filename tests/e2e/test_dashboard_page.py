@@ -151,6 +151,18 @@ def test_a_lost_server_is_said_and_comes_back_without_a_reload(opened: Opened, p
     opened.tab.wait_for_selector(".status.live")
 
 
+def test_a_question_that_cannot_be_answered_yet_is_asked_again(opened: Opened, page: Page) -> None:
+    path = f"explain/node/{NODE}"
+    told = page.answers[path]
+    page.answers[path] = (503, {"error": "no machines are known yet", "problems": []})
+    opened.go(ROUTES["node"])
+    opened.sees("No machines are known yet")
+
+    page.answers[path] = told
+
+    opened.sees("It stays")
+
+
 @pytest.mark.case("DASH-30")
 def test_foreign_text_is_shown_and_never_runs(browser: Any, answers: dict[str, Any]) -> None:
     view = dashboard_sample.sample()

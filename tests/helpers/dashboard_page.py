@@ -140,7 +140,9 @@ async def _answer(page: Page, request: web.Request) -> web.Response:
         page.posted.append(await request.json())
     found = page.answers.get(path)
     if isinstance(found, tuple):
-        return _json(found[1], HTTPStatus(found[0]))
+        refused = _json(found[1], HTTPStatus(found[0]))
+        refused.headers["Retry-After"] = "1"
+        return refused
     if found is None:
         return _json({"error": f"there is no {path}", "problems": []}, HTTPStatus.NOT_FOUND)
     return _json(found)

@@ -92,6 +92,7 @@ export function Csv({ name, rows }) {
 }
 
 const FIRST_ROWS = 100;
+const AGAIN_SECONDS = 5; // after which a question that had no answer is asked once more
 
 /** A table; columns are {head, cell(row), num?, sort?(row)}. On a narrow screen each row is a card. */
 export function Table({ columns, rows, caption, keyOf, empty = "none", onRow, rowProps }) {
@@ -125,12 +126,16 @@ export function useAnswer(path, turn = "") {
   useEffect(() => {
     if (!path) return setAnswer({});
     const abort = new AbortController();
+    let again = 0;
+    const ask = () => got(path, abort.signal).then((data) => setAnswer({ data, path }), (error) => {
+      if (abort.signal.aborted) return;
+      setAnswer({ error, path });
+      // Others were first, or what is needed is not there yet
+      if ([429, 503].includes(error.status)) again = setTimeout(ask, (error.retryAfter ?? AGAIN_SECONDS) * 1000);
+    });
     setAnswer((before) => (before.path === path ? { ...before, isAsking: true } : { isAsking: true, path }));
-    got(path, abort.signal).then(
-      (data) => setAnswer({ data, path }),
-      (error) => abort.signal.aborted || setAnswer({ error, path }),
-    );
-    return () => abort.abort();
+    ask();
+    return () => { clearTimeout(again); abort.abort(); };
   }, [path, turn]);
   return answer;
 }
