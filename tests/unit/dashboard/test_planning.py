@@ -358,7 +358,11 @@ async def test_a_real_process_answers_as_explain_does_survives_being_killed_and_
         return world.supply
 
     planning = Planning(
-        cluster, supplier, lambda: world.terms, CLOCK, limits=Limits(kept=0.0, kept_unchanged=0.0)
+        cluster,
+        supplier,
+        lambda: world.terms,
+        CLOCK,
+        limits=Limits(plan=600.0, what_if=600.0, kept=0.0, kept_unchanged=0.0),
     )
     running = asyncio.create_task(planning.run())
     await asyncio.sleep(0)

@@ -60,7 +60,7 @@ class Limits:
 
     plan: float = 5.0  # of planning; then what was found so far is the answer
     what_if: float = 10.0  # of each of its two plans
-    overtime: float = 20.0  # beyond that; then the process is ended
+    overtime: float = 60.0  # beyond that, for a process that has to start; then it is ended
     idle: float = 60.0  # without a question, after which the process is ended
     kept: float = 10.0  # of an answer, whatever has changed
     kept_unchanged: float = 60.0  # of an answer while nothing has changed but the time
