@@ -20,6 +20,7 @@ from karpenter.cli import (
     controller,
     convert,
     crds,
+    dashboard,
     migrate,
     record,
     simulate,
@@ -53,6 +54,7 @@ app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
 app.command(cls=plan.PlanCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
 app.command(cls=PlainCommand, help=catalogue.HELP, epilog=catalogue.EXAMPLES)(catalogue.catalogue)
+app.command(cls=PlainCommand, help=dashboard.HELP, epilog=dashboard.EXAMPLES)(dashboard.dashboard)
 app.command(cls=PlainCommand, help=simulate.HELP, epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(cls=PlainCommand, help=record.HELP, epilog=record.EXAMPLES)(record.record)
 app.command(cls=PlainCommand, help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)

@@ -37,13 +37,18 @@ class HistoryFileError(Exception):
 class HistoryFile:
     """The journal of a history."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, warn: Callable[[str], object] = _log.warning) -> None:
         """Open a file, or begin one.
+
+        Args:
+            path: the file.
+            warn: called with a sentence when nothing is written any more.
 
         Raises:
             HistoryFileError: it cannot be opened, or is something else.
         """
         self._path = path
+        self._warn = warn
         self._file: BinaryIO | None = None
         try:
             self._file = self._opened()
@@ -144,11 +149,7 @@ class HistoryFile:
         try:
             work()
         except OSError as error:
-            _log.warning(
-                "the history is no longer written to its file",
-                file=str(self._path),
-                error=os_reason(error),
-            )
+            self._warn(f"{self._path}: {os_reason(error)}; the history is not written any more")
             self.close()
 
 

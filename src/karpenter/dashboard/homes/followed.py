@@ -46,6 +46,7 @@ class Options:
     is_observed: bool = False  # decisions are those of another controller, and only seen
     is_hidden: Callable[[Resource], bool] = lambda resource: False
     namespace: str = ""  # the one that the context of the kubeconfig names
+    gates_are_set: bool = True  # otherwise a cluster that uses a gate has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +202,4 @@ def _terms(home: FollowedHome, options: Options) -> Terms:
     settings = home.settings
     if settings is None:
         return Terms(namespace=options.namespace)
-    return Terms(settings, gates_are_set=True, namespace=options.namespace)
+    return Terms(settings, options.gates_are_set, namespace=options.namespace)

@@ -1,0 +1,225 @@
+"""The companion: the dashboard of any cluster that can be read, or of manifests, until it is stopped.
+
+Nothing is installed and nothing is written. What machines there are is asked once, as ``plan`` asks
+it, so that its sentences about a cluster that cannot be read are those of ``plan`` too.
+"""
+
+import asyncio
+import os
+import secrets
+import signal
+import ssl
+import sys
+import webbrowser
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from karpenter import __version__
+from karpenter.api.karpenter import NodePool
+from karpenter.clock import SystemClock
+from karpenter.console import output
+from karpenter.console.quiet import run_quietly
+from karpenter.dashboard.answers.answers import Origin
+from karpenter.dashboard.history import History
+from karpenter.dashboard.history_file import HistoryFile, HistoryFileError
+from karpenter.dashboard.homes.followed import Market, Options, followed_dashboard
+from karpenter.dashboard.homes.offered import Offered
+from karpenter.dashboard.homes.still import StillCluster, still_dashboard
+from karpenter.dashboard.server.entrance import Entrance, EntranceError, load_certificate
+from karpenter.dashboard.server.serving import Address, Place, ServingError
+from karpenter.dashboard.shown import Shown
+from karpenter.inquiry import offline
+from karpenter.inquiry import settings as plan_settings
+from karpenter.inquiry.files import load_objects
+from karpenter.inquiry.question import STANDARD_INPUT, Question, Source, question
+from karpenter.kube.access.config import load_config
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.limiter import Limiter
+from karpenter.kube.read_only import ReadOnlyClient
+from karpenter.visible import visible
+
+_PER_SECOND: Final = 5.0  # requests to the API server
+_AT_ONCE: Final = 10
+_KEY_BYTES: Final = 32
+_CERTIFICATE_SECONDS: Final = 60.0
+_LIVE_PRICES: Final = "Those of {provider}, asked for when the dashboard began."
+_FILE_PRICES: Final = "Those of {file}."
+_SETTINGS: Final = (
+    "The defaults, and what --set says; those of the cluster's controller are not read."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionOptions:
+    """What the command line asks for."""
+
+    source: Source
+    entrance: Entrance
+    assignments: Sequence[str] = ()
+    history: timedelta = timedelta(hours=24)
+    history_file: Path | None = None
+    namespaces: frozenset[str] | None = None
+    is_redacted: bool = False
+    opens_browser: bool = True
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+def run(options: CompanionOptions) -> None:
+    """Serve until a signal, or end the command with one sentence."""
+    if STANDARD_INPUT in options.source.names:
+        output.fail("the dashboard reads manifests more than once: name files instead of -")
+    try:
+        place = options.entrance.place()
+        history = _history(options)
+    except (EntranceError, HistoryFileError) as error:
+        output.fail(str(error))
+    shown = Shown(options.namespaces, options.is_redacted, _key(place))
+    asked = question(options.source, assignments=options.assignments, now=None)
+    if options.entrance.warning:
+        output.warning(options.entrance.warning)
+    served = _still if options.source.names else _live
+    try:
+        made = partial(served, options, place, shown, asked, history)
+        run_quietly(_until_stopped(options, place, made))
+    except ServingError as error:
+        output.fail(str(error), output.EXIT_FAILED)
+    finally:
+        if history is not None:
+            history.close()
+
+
+_Served: TypeAlias = AbstractAsyncContextManager[Address]
+
+
+async def _until_stopped(
+    options: CompanionOptions, place: Place, served: Callable[[], _Served]
+) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    async with served() as address:
+        print(visible(f"Watch the cluster in a browser: {address.url}"))
+        print("Stop it with Ctrl-C; nothing is changed in the cluster.", flush=True)
+        if _opens_browser(options):
+            await asyncio.to_thread(webbrowser.open, address.url)
+        renewing = asyncio.create_task(_renewed(options.entrance, place.tls))
+        try:
+            await stopped.wait()
+        finally:
+            renewing.cancel()
+
+
+def _opens_browser(options: CompanionOptions) -> bool:
+    is_wanted = options.opens_browser and options.environment.get("BROWSER") != "none"
+    return is_wanted and sys.stdout is not None and sys.stdout.isatty()
+
+
+async def _renewed(entrance: Entrance, context: ssl.SSLContext | None) -> None:
+    """Use a new certificate once its files have changed."""
+    certificate, key = entrance.certificate, entrance.key
+    if context is None or certificate is None or key is None:
+        return
+    known = await asyncio.to_thread(_changed_at, certificate, key)
+    while True:
+        await asyncio.sleep(_CERTIFICATE_SECONDS)
+        now = await asyncio.to_thread(_changed_at, certificate, key)
+        if now is None or now == known:
+            continue
+        known = now
+        try:
+            load_certificate(context, certificate, key)
+        except EntranceError as error:
+            output.warning(f"{error}; the certificate of before stays in use")
+
+
+def _changed_at(*files: Path) -> tuple[int, ...] | None:
+    try:
+        return tuple(file.stat().st_mtime_ns for file in files)
+    except OSError:
+        return None
+
+
+@asynccontextmanager
+async def _live(
+    options: CompanionOptions,
+    place: Place,
+    shown: Shown,
+    asked: Question,
+    history: History | None,
+) -> AsyncIterator[Address]:
+    """Serve the cluster of the kubeconfig."""
+    source, clock = options.source, SystemClock()
+    environment = dict(options.environment)
+    if source.kubeconfig:
+        environment["KUBECONFIG"] = source.kubeconfig
+    config = load_config(environment, context=source.context)
+    transport = HttpTransport(
+        config, clock, user_agent=f"karpenter-dashboard/{__version__}", environment=environment
+    )
+    settings, gates_are_set = plan_settings.assigned(options.assignments)
+    provider = asked.offer.facts.name
+    wanted = Options(
+        Origin("live", provider, source.context),
+        place,
+        shown,
+        is_observed=True,
+        namespace=asked.namespace,
+        gates_are_set=gates_are_set,
+    )
+    file = source.instance_types
+    prices = _FILE_PRICES.format(file=file) if file else _LIVE_PRICES.format(provider=provider)
+    try:
+        limiter = Limiter(clock, _PER_SECOND, _AT_ONCE)
+        kube = ReadOnlyClient(transport, clock, limiter=limiter)
+        async with followed_dashboard(kube, clock, wanted, history=history) as dashboard:
+            home = dashboard.home
+            if provider:
+                offered = Offered(asked.offer, home.followed.of(NodePool).list)
+                home.trade(Market(offered.supply, settings, prices, _SETTINGS))
+            yield dashboard.address
+    finally:
+        await transport.close()
+
+
+def _still(
+    options: CompanionOptions,
+    place: Place,
+    shown: Shown,
+    asked: Question,
+    history: History | None,
+) -> _Served:
+    """Serve the cluster of manifests, which has no past."""
+    source = options.source
+    found = load_objects(
+        source.names, recursive=source.recursive, provider=source.provider or offline.DEFAULT
+    )
+    settings, gates_are_set = plan_settings.assigned(options.assignments)
+    cluster = StillCluster(
+        found.objects, found.unjudged, asked, settings, gates_are_set, ", ".join(source.names)
+    )
+    return still_dashboard(cluster, place, SystemClock(), shown)
+
+
+def _history(options: CompanionOptions) -> History | None:
+    """What keeps the views.
+
+    Raises:
+        HistoryFileError: its file cannot be used.
+    """
+    seconds = options.history.total_seconds()
+    if options.source.names or not seconds:
+        return None
+    path = options.history_file
+    journal = HistoryFile(path, warn=output.warning) if path is not None else None
+    return History(seconds=seconds, journal=journal)
+
+
+def _key(place: Place) -> bytes:
+    """What hashes of names are mixed with: the same over restarts where the token is."""
+    return place.token.encode() if place.token else secrets.token_bytes(_KEY_BYTES)

@@ -1,0 +1,133 @@
+"""Who may come in: the checks of where a dashboard listens, before it does.
+
+On loopback a random token is enough. Beyond it everybody on the network can try, so that the token is
+one that somebody chose with care and keeps in a file, and the names under which the page is reached
+are known: a page of another name could be foreign.
+"""
+
+import ipaddress
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from karpenter.dashboard.server.serving import LOOPBACK, PORT, Place
+from karpenter.os_errors import os_reason
+
+SHORTEST_TOKEN: Final = 32
+_LONGEST_TOKEN: Final = 4096
+
+
+class EntranceError(Exception):
+    """A dashboard may not be served so; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """What the command line says of it."""
+
+    host: str = LOOPBACK
+    port: int | None = None  # None: the usual one, or the next that is free
+    hosts: Sequence[str] = ()
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than this machine can connect."""
+        return not is_loopback(self.host)
+
+    def place(self) -> Place:
+        """Where to serve.
+
+        Raises:
+            EntranceError: not so.
+        """
+        if self.is_open and self.token_file is None:
+            raise EntranceError(
+                f"--host {self.host} opens the dashboard to the network: give it a token of"
+                f" {SHORTEST_TOKEN} characters or more with --token-file"
+            )
+        if self.is_open and not self.hosts:
+            raise EntranceError(
+                f"--host {self.host} opens the dashboard to the network: name what it is called"
+                " there with --allow-host"
+            )
+        return Place(
+            host=self.host,
+            port=PORT if self.port is None else self.port,
+            takes_next=self.port is None,
+            token=self._token(),
+            hosts=tuple(self.hosts),
+            tls=self._tls(),
+        )
+
+    @property
+    def warning(self) -> str:
+        """What to warn of; empty for nothing."""
+        if self.is_open and self.certificate is None:
+            return (
+                "the dashboard is served over plain HTTP: everybody between it and a browser can"
+                " read the token; --tls-cert and --tls-key encrypt it"
+            )
+        return ""
+
+    def _token(self) -> str:
+        if self.token_file is None:
+            return ""
+        try:
+            token = self.token_file.read_text("utf-8").strip()
+        except OSError as error:
+            raise EntranceError(f"--token-file {self.token_file}: {os_reason(error)}") from error
+        except UnicodeDecodeError:
+            raise EntranceError(f"--token-file {self.token_file}: it is no text") from None
+        if not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN:
+            raise EntranceError(
+                f"--token-file {self.token_file}: the token has {len(token)} characters; it needs"
+                f" {SHORTEST_TOKEN} or more"
+            )
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            raise EntranceError(
+                f"--token-file {self.token_file}: the token may hold letters, digits and signs of"
+                " ASCII only, on one line"
+            )
+        return token
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self.certificate is None and self.key is None:
+            return None
+        if self.certificate is None or self.key is None:
+            missing = "--tls-cert" if self.certificate is None else "--tls-key"
+            raise EntranceError(f"HTTPS needs a certificate and its key: {missing} is missing")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        load_certificate(context, self.certificate, self.key)
+        return context
+
+
+def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Have connections from now on use a certificate.
+
+    Raises:
+        EntranceError: it cannot be read.
+    """
+    try:
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:  # before OSError, which it is too
+        reason = error.reason or "it cannot be read"
+        raise EntranceError(f"--tls-cert {certificate}, --tls-key {key}: {reason}") from error
+    except OSError as error:
+        raise EntranceError(
+            f"--tls-cert {certificate}, --tls-key {key}: {os_reason(error)}"
+        ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
