@@ -70,6 +70,15 @@ which lets the simulated provider create Nodes, is not needed on AWS:
         ("karpenter-aws", "karpenter-aws-dns", "karpenter-aws-admin"),
         ("settings.clusterName=any",),
     ),
+    "rbac-viewer.yaml": Roles(
+        """\
+What `karpenter dashboard` may do beside any cluster: read the kinds that it shows, and nothing more. It has
+no verb that writes, and no access to Secrets and ConfigMaps. Of leases it reads the one of the election, to
+name the leader. Kinds that are taken out of it are named on the page; without pods, nodes, nodepools and
+nodeclaims there is nothing to show.""",
+        ("karpenter-dashboard",),
+        ("dashboard.enabled=true",),
+    ),
     "optional/capacity-buffer.yaml": Roles(
         """\
 With the feature gate CapacityBuffer: buffers and the pod templates they name are read, and buffers are
@@ -256,8 +265,12 @@ def _roles_text(roles: Roles, rendered: list[Json]) -> str:
         if each["metadata"]["name"] == name
         and (_is_about_rights(each) or each["kind"] in roles.kinds)
     ]
-    accounts = [_plain(each) for each in rendered if each["kind"] == "ServiceAccount"]
-    documents = [*(accounts if "karpenter" in roles.names else ()), *wanted]
+    accounts = [
+        _plain(each)
+        for each in rendered
+        if each["kind"] == "ServiceAccount" and each["metadata"]["name"] in roles.names
+    ]
+    documents = [*accounts, *wanted]
     heading = "".join(f"# {line}".rstrip() + "\n" for line in roles.heading.splitlines())
     return f"{heading}# {_WRITTEN} from charts/karpenter.\n" + "---\n".join(
         map(_document_text, documents)

@@ -55,3 +55,13 @@ annotations:
 {{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) }}
 {{- end }}
 {{- end }}
+
+{{- define "karpenter.dashboardName" -}}
+{{- printf "%s-dashboard" (include "karpenter.fullname" . | trunc 53 | trimSuffix "-") }}
+{{- end }}
+
+{{/* Others than those of the controller, whose Service and budget must not select the dashboard. */}}
+{{- define "karpenter.dashboardSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "karpenter.name" . | trunc 53 | trimSuffix "-" }}-dashboard
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
