@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import Final, Protocol
 
 import msgspec
@@ -134,7 +133,6 @@ class Feed:
         *,
         shown: Shown = EVERYTHING,
         recorder: Recorder | None = None,
-        recorded_after: float = inf,
     ) -> None:
         """Prepare; ``run`` begins to look.
 
@@ -143,16 +141,13 @@ class Feed:
             identity: what all views say of this server.
             clock: real time, whatever the time of the cluster.
             shown: which names leave the process.
-            recorder: keeps the views.
-            recorded_after: for how many seconds after the last client views are recorded; by
-                default always, with or without clients.
+            recorder: keeps the views, with or without clients.
         """
         self._scene = scene
         self.identity: Final = identity
         self._clock = clock
         self._shown = shown
         self._recorder = recorder
-        self._recorded_after = recorded_after
         self._builder: ViewBuilder | None = None
         self._latest: Published | None = None
         self._built_at = 0.0
@@ -165,7 +160,6 @@ class Feed:
         self._reach = 0  # the oldest view of the epoch that the backlog leads on from
         self._followers: set[Follower] = set()
         self.is_over = False  # streams end
-        self._last_followed = -inf  # nobody has looked yet
 
     @property
     def clients(self) -> int:
@@ -187,7 +181,7 @@ class Feed:
         end = self._scene.follow(self._note)
         try:
             while True:
-                if not (self._followers or self._is_recorded):
+                if not self._followers and self._recorder is None:
                     await self._watched.wait()
                 await self._clock.wait(self._changed, seconds=_LONGEST)
                 await self._looked()
@@ -231,7 +225,6 @@ class Feed:
             yield follower
         finally:
             self._followers.discard(follower)
-            self._last_followed = self._clock.monotonic()
             if not self._followers:
                 self._watched.clear()
 
@@ -244,12 +237,6 @@ class Feed:
     def _tag_parts(self) -> tuple[str, int]:
         epoch = self._latest.view.epoch if self._latest is not None else ""
         return epoch, self.seq
-
-    @property
-    def _is_recorded(self) -> bool:
-        if self._recorder is None or self._recorded_after == inf:
-            return self._recorder is not None
-        return self._clock.monotonic() - self._last_followed < self._recorded_after
 
     def _note(self) -> None:
         self._is_changed = True
@@ -314,7 +301,7 @@ class Feed:
             return None
         encoded = msgspec.json.encode(difference)
         published = Published(view)
-        if self._recorder is not None and self._is_recorded:
+        if self._recorder is not None:
             self._recorder.keep(published, encoded)
         rows = len(view.nodes.id) + len(view.pods.id)
         changed = changed_rows(difference)
@@ -334,7 +321,7 @@ class Feed:
         )
         published = Published(builder.build(picture))
         self._builder = builder
-        if self._recorder is not None and self._is_recorded:
+        if self._recorder is not None:
             self._recorder.keep(published, b"")
         return _Step(published, None)
 

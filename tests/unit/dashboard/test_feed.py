@@ -13,7 +13,13 @@ from helpers.dashboard import IDENTITY, Page, StillScene
 from karpenter.clock import run_virtual, running_clock
 from karpenter.dashboard import feed as feeds
 from karpenter.dashboard.contract import View
-from karpenter.dashboard.feed import BACKLOG_SECONDS, MOST_CLIENTS, Feed, TooManyClientsError
+from karpenter.dashboard.feed import (
+    BACKLOG_SECONDS,
+    MOST_CLIENTS,
+    Feed,
+    Published,
+    TooManyClientsError,
+)
 from karpenter.dashboard.follower import MOST_BYTES, MOST_WAITING
 from karpenter.dashboard.server.stream import stream
 
@@ -276,3 +282,28 @@ def test_a_view_that_cannot_be_made_does_not_end_the_feed(
         assert {"first", "late"} == set(page.view.pods.name)
 
     play(story, "first")
+
+
+def test_the_history_gets_every_view_and_the_delta_that_leads_to_it_also_without_clients() -> None:
+    kept: list[tuple[int, bytes]] = []
+
+    class Keeping:
+        def keep(self, published: Published, difference: bytes) -> None:
+            kept.append((published.view.seq, difference))
+
+    async def played() -> None:
+        scene = StillScene(pod("first"))
+        feed = Feed(scene, IDENTITY, running_clock(), recorder=Keeping())
+        task = asyncio.create_task(feed.run())
+        await asyncio.sleep(30)
+        for number in range(3):
+            scene.put(pod(f"p-{number}"))
+            await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(played())
+
+    assert [0, 1, 2, 3] == [seq for seq, _ in kept]
+    assert b"" == kept[0][1]
+    assert [b"p-0" in kept[1][1], b"p-1" in kept[2][1], b"p-2" in kept[3][1]] == [True] * 3
