@@ -115,12 +115,12 @@ function pressed(event) {
     "/": () => document.querySelector("input[type=search]")?.focus(),
     "?": help,
     t: () => parts.length || adjust({ view: query.view === "table" ? "" : "table" }),
-    c: () => adjust({ color: turn(COLORS, query.color ?? COLORS[0]) }),
+    c: () => parts.length || adjust({ color: turn(COLORS, query.color ?? COLORS[0]) }),
     "[": () => step(-1), "]": () => step(1), L: () => adjust({ at: "" }), l: () => adjust({ at: "" }),
     " ": () => event.target === document.body && (play(), true),
   };
   const grouping = Object.keys(GROUPINGS)[Number(event.key) - 1];
-  if (/^[1-4]$/.test(event.key)) adjust({ by: grouping });
+  if (grouping && !parts.length) adjust({ by: grouping });
   else if (keys[event.key] && (event.key !== " " || event.target === document.body)) keys[event.key]();
   else return;
   event.preventDefault();
