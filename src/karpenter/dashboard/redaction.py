@@ -76,6 +76,10 @@ class Redaction:
         """The name that is shown as ``name``, for questions about it; itself if it is shown as it is."""
         return self._originals.get(name) or name
 
+    def name(self, name: str) -> str:
+        """A name of something outside of the cluster, such as the cluster's own, as it is shown."""
+        return self._shown.name(name)
+
     def shows(self, namespace: str) -> bool:
         """Whether objects of a namespace may be asked about."""
         return self._shown.shows(namespace)

@@ -343,6 +343,13 @@ async def test_about_tells_what_answers() -> None:
     assert told.can_plan
 
 
+async def test_about_does_not_tell_the_name_of_a_cluster_whose_names_are_hidden() -> None:
+    shown = Shown(is_redacted=True, key=b"k")
+    told = await answers(cluster="payroll", redaction=Redaction(shown)).about()
+
+    assert told.cluster == shown.name("payroll") != "payroll"
+
+
 def changed() -> Iterator[Settings]:
     """Settings of every type, as they are by default and otherwise."""
     yield Settings()

@@ -79,7 +79,7 @@ class Origin:
 
     source: str  # sandbox, controller, live or files
     provider: str = ""
-    cluster: str = ""  # as it is shown
+    cluster: str = ""  # its context, or the names of files
 
 
 class Answers:
@@ -212,7 +212,7 @@ class Answers:
             version=__version__,
             source=origin.source,
             provider=origin.provider,
-            cluster=origin.cluster,
+            cluster=self._redaction.name(origin.cluster),
             prices=home.prices,
             unread=list(home.unread),
             settings=settings_shown(home.settings) if home.settings is not None else {},

@@ -173,7 +173,9 @@ async def _live(
         gates_are_set=gates_are_set,
     )
     file = source.instance_types
-    prices = _FILE_PRICES.format(file=file) if file else _LIVE_PRICES.format(provider=provider)
+    prices = _LIVE_PRICES.format(provider=provider)
+    if file is not None:
+        prices = _FILE_PRICES.format(file=shown.name(file))
     try:
         limiter = Limiter(clock, _PER_SECOND, _AT_ONCE)
         kube = ReadOnlyClient(transport, clock, limiter=limiter)
