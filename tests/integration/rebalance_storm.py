@@ -96,7 +96,7 @@ class Watch:
             self.broken.append(f"{len(going)} of {len(nodes)} nodes go, and {allowed} may")
 
 
-class Weather:
+class LoadAndFaults:
     """What goes wrong by itself: nothing in even runs, anything in odd ones."""
 
     def __init__(self, seed: int) -> None:
@@ -176,26 +176,26 @@ async def ridden_out(seed: int) -> list[str]:
 
 async def lived(seed: int) -> tuple[list[str], float]:
     """What is wrong after the run of a seed, and how many pods rebalancing moved in it."""
-    weather = Weather(seed)
-    watch = Watch(weather.is_calm)
+    changes = LoadAndFaults(seed)
+    watch = Watch(changes.is_calm)
     options: dict[str, Any] = {
-        "wrap": lambda transport: weather.wrap(watch.wrap(transport)),
-        "make_cloud": weather.cloud,
+        "wrap": lambda transport: changes.wrap(watch.wrap(transport)),
+        "make_cloud": changes.cloud,
         "settings": settings(),
         "seed": seed,
         "starts": False,
     }
-    async with autoscaler(*objects(weather.rng), **options) as run:
+    async with autoscaler(*objects(changes.rng), **options) as run:
         watch.run = run
         run.start()
         await run.pass_time(60)
         ends = run.clock.monotonic() + STORM_SECONDS
         while run.clock.monotonic() < ends:
-            await weather.strike(run)
-            for _ in range(weather.rng.randrange(5, 40)):
+            await changes.strike(run)
+            for _ in range(changes.rng.randrange(5, 40)):
                 await run.pass_time(2)
                 watch.look()
-        weather.end()
+        changes.end()
         await run.pass_time(REST_SECONDS)
         begun = len(_commands(run))
         watch.look()
