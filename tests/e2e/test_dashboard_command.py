@@ -79,3 +79,31 @@ def test_it_starts_beyond_this_machine_and_warns_of_plain_http(tmp_path: Path) -
     assert 0 == code
     assert "served over plain HTTP" in said
     assert page.said[0].strip().endswith("#token=a-token-that-somebody-chose-with-care")
+
+
+def test_it_stands_beside_a_cluster_that_somebody_else_runs(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    command = [sys.executable, "-m", "karpenter", "sandbox", "--nodes", "2", "--no-dashboard"]
+    sandbox = subprocess.Popen(
+        [*command, "--no-controllers", "--kubeconfig", str(kubeconfig)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        assert sandbox.stdout is not None
+        for _ in range(3):
+            sandbox.stdout.readline()
+        with dashboard("--kubeconfig", str(kubeconfig)) as page:
+            view, about = page.asked("view"), page.asked("about")
+            ended = page.stop()
+    finally:
+        sandbox.kill()
+        sandbox.communicate()
+
+    assert (0, "") == ended
+    assert ["node-1", "node-2"] == sorted(view["nodes"]["name"])
+    assert "live" == view["source"]
+    assert about["canPlan"]
+    assert about["history"]["since"] == view["at"]

@@ -19,9 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import typer
+
 from karpenter import __version__
 from karpenter.api.karpenter import NodePool
-from karpenter.clock import SystemClock
+from karpenter.api.nodes import Node
+from karpenter.clock import Clock, SystemClock
 from karpenter.console import output
 from karpenter.console.quiet import run_quietly
 from karpenter.dashboard.answers.answers import Origin
@@ -38,6 +41,7 @@ from karpenter.inquiry import settings as plan_settings
 from karpenter.inquiry.files import load_objects
 from karpenter.inquiry.question import STANDARD_INPUT, Question, Source, question
 from karpenter.kube.access.config import load_config
+from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.limiter import Limiter
 from karpenter.kube.read_only import ReadOnlyClient
@@ -52,6 +56,8 @@ _FILE_PRICES: Final = "Those of {file}."
 _SETTINGS: Final = (
     "The defaults, and what --set says; those of the cluster's controller are not read."
 )
+
+_Served: TypeAlias = AbstractAsyncContextManager[Address]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +85,15 @@ def run(options: CompanionOptions) -> None:
     except (EntranceError, HistoryFileError) as error:
         output.fail(str(error))
     shown = Shown(options.namespaces, options.is_redacted, _key(place))
-    asked = question(options.source, assignments=options.assignments, now=None)
+    asked = _asked(options)
     if options.entrance.warning:
         output.warning(options.entrance.warning)
-    served = _still if options.source.names else _live
+    made: Callable[[], _Served]
+    if asked is not None and options.source.names:
+        made = partial(_still, options, place, shown, asked)
+    else:
+        made = partial(_live, options, place, shown, asked, history)
     try:
-        made = partial(served, options, place, shown, asked, history)
         run_quietly(_until_stopped(options, place, made))
     except ServingError as error:
         output.fail(str(error), output.EXIT_FAILED)
@@ -93,7 +102,52 @@ def run(options: CompanionOptions) -> None:
             history.close()
 
 
-_Served: TypeAlias = AbstractAsyncContextManager[Address]
+def _asked(options: CompanionOptions) -> Question | None:
+    """What the planners are asked, with what there is to buy.
+
+    None for a cluster that can be read while its provider cannot be asked: without credentials of the
+    cloud, nodes, pods and events are shown all the same.
+    """
+    try:
+        return question(options.source, assignments=options.assignments, now=None)
+    except typer.Exit as ended:
+        is_usage = ended.exit_code != output.EXIT_FAILED
+        if is_usage or options.source.names or not run_quietly(_is_readable(options)):
+            raise
+    output.warning(
+        "the cluster is shown without prices, and nothing is planned; --instance-types FILE says what"
+        " machines there are"
+    )
+    return None
+
+
+async def _is_readable(options: CompanionOptions) -> bool:
+    try:
+        async with _reading(options, SystemClock()) as kube:
+            await kube.page(Node, limit=1)
+    except KubeError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _reading(options: CompanionOptions, clock: Clock) -> AsyncIterator[ReadOnlyClient]:
+    """A client of the cluster that can only read.
+
+    Raises:
+        KubeError: the kubeconfig cannot be used.
+    """
+    source, environment = options.source, dict(options.environment)
+    if source.kubeconfig:
+        environment["KUBECONFIG"] = source.kubeconfig
+    config = load_config(environment, context=source.context)
+    transport = HttpTransport(
+        config, clock, user_agent=f"karpenter-dashboard/{__version__}", environment=environment
+    )
+    try:
+        yield ReadOnlyClient(transport, clock, limiter=Limiter(clock, _PER_SECOND, _AT_ONCE))
+    finally:
+        await transport.close()
 
 
 async def _until_stopped(
@@ -150,43 +204,35 @@ async def _live(
     options: CompanionOptions,
     place: Place,
     shown: Shown,
-    asked: Question,
+    asked: Question | None,
     history: History | None,
 ) -> AsyncIterator[Address]:
     """Serve the cluster of the kubeconfig."""
     source, clock = options.source, SystemClock()
-    environment = dict(options.environment)
-    if source.kubeconfig:
-        environment["KUBECONFIG"] = source.kubeconfig
-    config = load_config(environment, context=source.context)
-    transport = HttpTransport(
-        config, clock, user_agent=f"karpenter-dashboard/{__version__}", environment=environment
-    )
     settings, gates_are_set = plan_settings.assigned(options.assignments)
-    provider = asked.offer.facts.name
+    provider = asked.offer.facts.name if asked is not None else ""
     wanted = Options(
         Origin("live", provider, source.context),
         place,
         shown,
+        can_plan=bool(provider),
         is_observed=True,
-        namespace=asked.namespace,
+        namespace=asked.namespace if asked is not None else "",
         gates_are_set=gates_are_set,
     )
     file = source.instance_types
     prices = _LIVE_PRICES.format(provider=provider)
     if file is not None:
         prices = _FILE_PRICES.format(file=shown.name(file))
-    try:
-        limiter = Limiter(clock, _PER_SECOND, _AT_ONCE)
-        kube = ReadOnlyClient(transport, clock, limiter=limiter)
-        async with followed_dashboard(kube, clock, wanted, history=history) as dashboard:
-            home = dashboard.home
-            if provider:
-                offered = Offered(asked.offer, home.followed.of(NodePool).list)
-                home.trade(Market(offered.supply, settings, prices, _SETTINGS))
-            yield dashboard.address
-    finally:
-        await transport.close()
+    async with (
+        _reading(options, clock) as kube,
+        followed_dashboard(kube, clock, wanted, history=history) as dashboard,
+    ):
+        home = dashboard.home
+        if asked is not None and provider:
+            offered = Offered(asked.offer, home.followed.of(NodePool).list)
+            home.trade(Market(offered.supply, settings, prices, _SETTINGS))
+        yield dashboard.address
 
 
 def _still(
@@ -194,7 +240,6 @@ def _still(
     place: Place,
     shown: Shown,
     asked: Question,
-    history: History | None,
 ) -> _Served:
     """Serve the cluster of manifests, which has no past."""
     source = options.source
