@@ -52,12 +52,10 @@ STANDARD: Final = (
 )
 # Run only where they are named: each takes minutes of processor time
 LONG: Final = (
-    "perf-do-not-disrupt",
     "perf-host-spread-xl",
     "perf-interference",
     "diurnal-web",
     "batch-bursts",
-    "drift-roll",
     "traces/openb",
 )
 HEADLINES: Final = (
