@@ -87,6 +87,13 @@ RUN_ELSEWHERE: Final = {
     "docs/convert.md: kubectl get provisioners,awsnodetemplates -o yaml | karpenter convert -": (
         ON_A_CLUSTER
     ),
+    "docs/dashboard.md: karpenter sandbox --example": (
+        "tests/e2e/test_dashboard_sandbox.py starts it and opens the address"
+    ),
+    """docs/dashboard.md: curl -s -H "Karpenter-Token: $TOKEN" -H "Content-Type: application/json" """
+    """-d '{"drain": ["node-1"]}' http://127.0.0.1:36305/api/v1/what-if | jq .diff.hourly""": (
+        "tests/e2e/test_sandbox_dashboard.py asks a sandbox the same"
+    ),
     "docs/explain.md: karpenter explain pod shop/cart-3": (
         "its pod is made up; tests/e2e/test_plan_live.py explains pods of clusters"
     ),
