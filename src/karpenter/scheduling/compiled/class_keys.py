@@ -4,8 +4,8 @@ Most pods of a large cluster are the same objects from one solve to the next, an
 means to write down the whole specification of a pod. Pods are compared by identity.
 """
 
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.scheduling.compiled.pod_classes import class_key
@@ -14,47 +14,38 @@ Spread: TypeAlias = tuple[TopologySpreadConstraint, ...]
 Claims: TypeAlias = tuple[tuple[str, bytes], ...]
 _Known: TypeAlias = tuple[Pod, Spread, Claims, bytes]
 
-# How many entries beyond those of a solve are kept until those that are not used are dropped
-_SPARE: Final = 0.25
-_FEW: Final = 200
-
 
 class ClassKeys:
-    """Works out each key once.
+    """Works out each key once, and keeps those of no more pods than there are."""
 
-    Solves of many pods and of few take turns, so what one does not use is kept until the next round:
-    when there is too much, all is old, and what is used again becomes young.
-    """
-
-    __slots__ = ("_old", "_same", "_young")
+    __slots__ = ("_known", "_same")
 
     def __init__(self) -> None:
         """Begin with no key known."""
-        self._young: dict[int, _Known] = {}  # by identity of the pod
-        self._old: dict[int, _Known] = {}
+        self._known: dict[int, _Known] = {}  # by identity of the pod, which is kept alive
         self._same: dict[bytes, bytes] = {}  # one object for equal keys
 
     def __len__(self) -> int:
         """How many keys are kept."""
-        return len(self._young) + len(self._old)
+        return len(self._known)
 
     def of(self, asked: Sequence[tuple[Pod, Spread, Claims]]) -> list[bytes]:
         """The keys of pods, each with the spread constraints that hold for it, and its claims."""
-        if len(self._young) > len(asked) * (1 + _SPARE) + _FEW:
-            self._old, self._young = self._young, {}
-            self._same = {known[3]: known[3] for known in self._old.values()}
         return [self._key(*each) for each in asked]
+
+    def keep(self, pods: Iterable[Pod]) -> None:
+        """Forget all pods but these."""
+        known = self._known
+        there = ((id(pod), known.get(id(pod))) for pod in pods)
+        self._known = {number: found for number, found in there if found is not None}
+        self._same = {found[3]: found[3] for found in self._known.values()}
 
     def _key(self, pod: Pod, spread: Spread, claims: Claims) -> bytes:
         number = id(pod)
-        known = self._young.get(number)
-        if known is None:
-            known = self._old.pop(number, None)
-            if known is not None and known[0] is pod:
-                self._young[number] = known
-        if known is not None and known[0] is pod and known[1] == spread and known[2] == claims:
+        known = self._known.get(number)
+        if known is not None and known[1] == spread and known[2] == claims:
             return known[3]
         key = class_key(pod, spread, claims)
         key = self._same.setdefault(key, key)
-        self._young[number] = pod, spread, claims, key
+        self._known[number] = pod, spread, claims, key
         return key

@@ -8,6 +8,7 @@ them.
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from karpenter.api.pods import Pod, TopologySpreadConstraint
@@ -96,12 +97,17 @@ class CompiledProblem:
                 left[name] -= 1 if name == NODES else node.capacity[name]
         return remaining
 
+    def _keys(self, pods: Sequence[Pod]) -> list[bytes]:
+        """The keys of the pods' classes; those of pods that are gone are forgotten."""
+        known, nodes = self._class_keys, self.problem.nodes
+        if len(known) > len(pods) + sum(len(node.pods) for node in nodes):
+            known.keep(chain(pods, *(node.pods for node in nodes)))
+        return known.of([(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods])
+
     def _classify(
         self, pods: Sequence[Pod], builder: ClassBuilder, haste: CompileBudget | None
     ) -> list[PodClass]:
-        keys = self._class_keys.of(
-            [(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods]
-        )
+        keys = self._keys(pods)
         turns = _turns(pods, haste)
         first: dict[bytes, Pod] = {}
         for position in turns:

@@ -4,10 +4,13 @@ import msgspec
 import pytest
 
 from helpers.builders import pod, selector, spread
+from helpers.solver import question
 from karpenter.api.pods import Pod
 from karpenter.scheduling.compiled import class_keys
 from karpenter.scheduling.compiled.class_keys import ClassKeys, Spread
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import class_key
+from karpenter.scheduling.compiled.problem import CompiledProblem
 
 
 def _asked(pods: list[Pod]) -> list[tuple[Pod, Spread, tuple[()]]]:
@@ -59,10 +62,23 @@ def test_equal_keys_are_one_object() -> None:
     assert one is other
 
 
-def test_pods_that_are_gone_are_not_kept_for_ever() -> None:
-    keys = ClassKeys()
+def test_pods_that_are_gone_are_forgotten() -> None:
+    keys, stays = ClassKeys(), pod("stays")
+    keys.of(_asked([stays, *(pod(f"p{n}", cpu=f"{n}") for n in range(300))]))
 
-    for turn in range(20):
-        keys.of(_asked([pod(f"p{turn}-{n}") for n in range(1000)]))
+    keys.keep([stays, pod("new")])
 
-    assert len(keys) <= 5000
+    assert 1 == len(keys) == len(keys._same)
+    assert [class_key(stays, ())] == keys.of(_asked([stays]))
+
+
+def test_a_solve_keeps_the_keys_of_no_more_pods_than_there_are() -> None:
+    compiler = Compiler()
+
+    for turn in range(3):
+        pods = [pod(f"p{turn}-{n}", cpu=f"{n + 1}m") for n in range(100)]
+        CompiledProblem(question(pods), compiler)
+
+    assert len(compiler.class_keys) <= 200
+    CompiledProblem(question([]), compiler)
+    assert 0 == len(compiler.class_keys)
