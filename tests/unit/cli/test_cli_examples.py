@@ -17,7 +17,7 @@ FILES = [
     name
     for name in ALL
     # tests/unit/cli/test_cli_simulate.py runs the scenarios
-    if not re.match("install/|scenarios/[^/]*$", name)
+    if not re.match("install/|scenarios/(traces/)?[^/]*$", name)
     and name not in ("scale-walk/eksctl.yaml", "scale-walk/scenario.yaml")
 ]
 
