@@ -26,10 +26,10 @@ class Point(NamedTuple):
 class CostSeries:
     """The cost of a cluster from moment to moment, the oldest dropped."""
 
-    def __init__(self, *, every: timedelta = EVERY, kept: timedelta = KEPT) -> None:
+    def __init__(self, *, every: timedelta = EVERY, span: timedelta = KEPT) -> None:
         """Begin without points."""
         self._every = int(every.total_seconds())
-        self._points: deque[Point] = deque(maxlen=max(1, int(kept / every)) + 1)
+        self._points: deque[Point] = deque(maxlen=max(1, int(span / every)) + 1)
 
     def note(self, view: View) -> bool:
         """Take a point from a view, unless one was taken just before; say whether it was taken."""

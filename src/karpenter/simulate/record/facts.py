@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
 from karpenter.model import labels
+from karpenter.model.conditions import INITIALIZED, LAUNCHED, POD_SCHEDULED
 from karpenter.simulate.record.segments import Change
 
 _MOST_SAMPLES: Final = 200  # of one series
@@ -78,12 +79,12 @@ class Facts:
         return found
 
     def _claim(self, before: JsonObject, after: JsonObject) -> None:
-        launched, up = _since(after, "Launched"), _since(after, "Initialized")
+        launched, up = _since(after, LAUNCHED), _since(after, INITIALIZED)
         created = _time(after["metadata"].get("creationTimestamp"))
-        if launched is not None and created is not None and _since(before, "Launched") is None:
+        if launched is not None and created is not None and _since(before, LAUNCHED) is None:
             self._launches.add(max(0.0, launched - created))
             self.count += 1
-        if launched is None or up is None or _since(before, "Initialized") is not None:
+        if launched is None or up is None or _since(before, INITIALIZED) is not None:
             return
         boot = max(0.0, up - launched)
         self._boots.add(boot)
@@ -93,9 +94,9 @@ class Facts:
             self._boots_of.setdefault(kind, Samples()).add(boot)
 
     def _pod(self, before: JsonObject, after: JsonObject) -> None:
-        begun, bound = started(after), _since(after, "PodScheduled")
-        if begun is not None and bound is not None and started(before) is None:
-            self._starts.add(max(0.0, begun - bound))
+        begun, scheduled = started(after), _since(after, POD_SCHEDULED)
+        if begun is not None and scheduled is not None and started(before) is None:
+            self._starts.add(max(0.0, begun - scheduled))
             self.count += 1
 
 

@@ -10,6 +10,13 @@ from typing import Any, Final, cast
 import msgspec
 
 from karpenter.api.meta import JsonObject, Resource, kind_of
+from karpenter.model.conditions import (
+    INITIALIZED,
+    LAUNCHED,
+    POD_SCHEDULED,
+    READY,
+    REGISTERED,
+)
 from karpenter.simulate.record.fields import (
     METADATA,
     OWNERS,
@@ -132,7 +139,7 @@ _TEMPLATE: Final = fields(metadata=fields(labels=labelled, annotations=annotatio
 _RAN: Final = fields(startedAt=plain, finishedAt=plain, exitCode=plain)
 _POD_STATUS: Final = fields(
     phase=plain,
-    conditions=of_types("PodScheduled", "DisruptionTarget"),
+    conditions=of_types(POD_SCHEDULED, "DisruptionTarget"),
     containerStatuses=each(fields(state=fields(running=_RAN, terminated=_RAN))),
 )
 _UNOWNED_POD: Final = fields(metadata=METADATA, spec=_POD, status=_POD_STATUS)
@@ -438,7 +445,7 @@ RECORDED: Final[tuple[Recorded, ...]] = (
         spec=_OF_NODES,
         status=fields(
             nodeName=name,
-            conditions=of_types("Launched", "Registered", "Initialized", "Ready"),
+            conditions=of_types(LAUNCHED, REGISTERED, INITIALIZED, READY),
         ),
     ),
     _kind(
