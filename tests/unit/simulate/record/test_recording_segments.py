@@ -172,6 +172,20 @@ def test_a_last_segment_that_was_never_written_is_none() -> None:
         (compressed(head(), b'{"at'), "one:1: this is no whole recording: its last line is cut"),
         (FIRST[:40] + bytes(8) + FIRST[48:], "one:1: this is no whole recording"),
     ],
+    # compressed data has the time in it, which makes no name for a test
+    ids=[
+        "empty",
+        "not compressed",
+        "text",
+        "an object",
+        "another version",
+        "a later version",
+        "a line without its object",
+        "a list",
+        "an unknown object",
+        "cut",
+        "damaged",
+    ],
 )
 def test_what_is_no_recording_is_refused_in_one_sentence(data: bytes, problem: str) -> None:
     with pytest.raises(RecordingError) as caught:
