@@ -29,6 +29,7 @@ ROOT: Final = wheels.ROOT
 DIST: Final = ROOT / "dist"
 CHARTS: Final = ("karpenter", "karpenter-crd")
 BILL: Final = "sbom.cdx.json"
+_NPM: Final = "pkg:npm/"
 _BY_HAND: Final = "urn:karpenter:builder:by-hand"
 _VERSION: Final = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 _UNRELEASED: Final = "Unreleased"
@@ -99,17 +100,27 @@ def check(folder: Path, key: Path | None) -> list[str]:
     commit = provenance.commit_of(provenance.check_statement(folder))
     done.append(f"{provenance.STATEMENT} speaks of these files, made from {commit}")
     check_bill(folder)
-    done.append(f"{BILL} lists what requirements.txt installs, and nothing more")
+    done.append(
+        f"{BILL} lists what requirements.txt installs and the wheel holds, and nothing more"
+    )
     check_rebuilt(folder, commit)
     done.append("wheel, source archive and charts are what that commit gives, byte for byte")
     return done
 
 
 def check_bill(folder: Path) -> None:
-    """Check that the bill of materials has each distribution that is installed, with hash and licence."""
+    """Check that the bill of materials has everything that is installed, with hash and licence.
+
+    That is distributions of Python, and the libraries for browsers that lie in the program's wheel.
+    """
     bill = json.loads((folder / BILL).read_text("utf-8"))
     pinned = (folder / "requirements.txt").read_text("utf-8")
+    (program,) = folder.glob("karpenter-*.whl")
+    for_browsers = wheels.vendored(program)
+    if for_browsers != [each for each in bill["components"] if each["purl"].startswith(_NPM)]:
+        raise ReleaseError(f"{BILL} and the libraries for browsers in {program.name} differ")
     listed = [bill["metadata"]["component"], *bill["components"]]
+    listed = [each for each in listed if each not in for_browsers]
     for each in listed:
         hashes = [entry["content"] for entry in each["hashes"]]
         if not each["licenses"] or not hashes or any(each not in pinned for each in hashes):

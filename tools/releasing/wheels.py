@@ -128,7 +128,10 @@ def sbom(wheels: Iterable[Wheel]) -> dict[str, Any]:
         for (name, version), group in groupby(described, key=lambda each: each[0])
     ]
     components += [
-        each for (name, _), wheel in described if name == "karpenter" for each in _vendored(wheel)
+        each
+        for (name, _), wheel in described
+        if name == "karpenter"
+        for each in vendored(wheel.file)
     ]
     program = next(each for each in components if each["name"] == "karpenter")
     return {
@@ -165,9 +168,9 @@ def _component(name: str, version: str, wheels: Sequence[Wheel]) -> dict[str, An
     }
 
 
-def _vendored(wheel: Wheel) -> list[dict[str, Any]]:
-    """The packages of npm whose files lie in the program's wheel, by the lock file in it."""
-    with zipfile.ZipFile(wheel.file) as archive:
+def vendored(program: Path) -> list[dict[str, Any]]:
+    """The packages of npm whose files lie in the program's wheel, as components of a bill."""
+    with zipfile.ZipFile(program) as archive:
         if _VENDOR_LOCK not in archive.namelist():
             return []
         return [_npm_component(each) for each in json.loads(archive.read(_VENDOR_LOCK))["packages"]]
