@@ -197,7 +197,8 @@ def test_the_examples_can_be_run(path: Path) -> None:
         ("cron-thrash", "70m", 0),
         # Nobody comes in the first half hour after midnight, so there is no wait to expect
         ("diurnal-web", "35m", 3),
-        ("perf-basic", "5m", 0),
+        # Ends before the nodes are cheap again, which is expected of its end
+        ("perf-basic", "5m", 3),
         ("spot-storm", "25m", 0),
     ],
 )
@@ -214,8 +215,9 @@ def _report(file: Path, hash_seed: str, *words: str) -> dict[str, object]:
         [sys.executable, "-m", "karpenter", "simulate", str(file), "-o", "json", *words],
         env=environment,
         capture_output=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode in (0, 3), done.stderr  # 3: too short for what is expected of its end
     found: dict[str, object] = json.loads(done.stdout)
     return {key: value for key, value in found.items() if key != "host"}
 
