@@ -63,7 +63,7 @@ check: install ## format, lint, types and import direction
 	$(BIN)/lint-imports
 
 slow: install wheels browser ## the slower tests: a real control plane, crashes at every write, storms
-	$(BIN)/python -m pytest -q -m "slow and not image"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m "slow and not image"
 	$(BIN)/python -m pytest -n auto -q -m storm
 
 wheels: install ## fetch the pinned wheels for every Python, once, for the tests that install them
