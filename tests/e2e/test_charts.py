@@ -82,6 +82,8 @@ def identities(cluster: Charted, kind: str) -> dict[str, tuple[str, int]]:
 
 
 def ready(cluster: Charted, name: str = "karpenter", namespace: str = NAMESPACE) -> int:
+    """How many replicas are ready in the end: helm waits for all but ``maxUnavailable`` of them."""
+    cluster("rollout", "status", f"deployment/{name}", "-n", namespace, "--timeout=120s")
     status: Json = cluster.get("deployment", name, namespace)["status"]
     return int(status.get("readyReplicas", 0))
 
