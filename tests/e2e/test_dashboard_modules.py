@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from helpers import dashboard_sample
+from helpers.browser import chromium
 from helpers.builders import NOW, node, node_claim, pod
 from helpers.dashboard_page import Page, served
-from helpers.dashboard_tab import Opened, chromium
+from helpers.dashboard_tab import Opened
 from karpenter.dashboard.contract import View
 from karpenter.dashboard.delta import delta
 from karpenter.dashboard.view import Picture, ViewBuilder

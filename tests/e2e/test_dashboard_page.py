@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from helpers import dashboard_answers, dashboard_sample
+from helpers.browser import chromium
 from helpers.dashboard_page import Page, served
-from helpers.dashboard_tab import Opened, chromium
+from helpers.dashboard_tab import Opened
 from karpenter.dashboard.contract import POD_STATES, View
 
 pytestmark = pytest.mark.slow

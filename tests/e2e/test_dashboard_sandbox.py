@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.dashboard_tab import Opened, chromium
+from helpers.browser import chromium
+from helpers.dashboard_tab import Opened
 from helpers.kubectl import needs_kubectl, run_kubectl
 
 pytestmark = pytest.mark.slow

@@ -1,34 +1,25 @@
 """The page of a report in a real browser, from a file and without a network."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.browser import chromium
 from helpers.reports import report, variant
 from karpenter.simulate.report.html import page
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = shutil.which("chromium")
 OPEN = Callable[..., Any]
 EVIL = "</script><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: make browser"
-    )
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        # Without a sandbox, because tests may run as root; the page is ours and has no network
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
