@@ -80,7 +80,7 @@ def claim_created(
         Kind.PROVISION,
         Outcome.DONE,
         reason[:1].upper() + reason[1:],
-        f"of {pool or 'no pool'} asked for{for_pods}: {offer}",
+        f"of {pool or 'no pool'} requested{for_pods}: {offer}",
         pods=pods,
         command=command,
         detail=detail,

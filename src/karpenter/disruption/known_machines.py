@@ -14,7 +14,7 @@ An answer is what a fresh look would give, never an estimate.
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.model.labels import DO_NOT_DISRUPT
@@ -110,7 +110,7 @@ class KnownMachines:
                 look(), budgets, past[-1] if past else None, coming[0] if coming else None
             )
             known.answers[what] = answer
-        return answer.value  # type: ignore[return-value]
+        return cast(T, answer.value)  # what was asked names the type
 
 
 def _known(machine: StateNode) -> _Machine:
