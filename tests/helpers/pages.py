@@ -19,7 +19,7 @@ _FILE: Final = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE |
 _PROMPT: Final = "$ "
 ELISION: Final = "…"  # alone in a line of output: lines that the page does not show
 
-# Pages that tests/e2e/test_guides.py follows from beginning to end, and the sandbox on which it does so.
+# Pages that tests/e2e/commands/test_guides.py follows from beginning to end, and the sandbox on which it does so.
 # Where a page itself starts the sandbox, that is the one.
 GUIDES: Final = {
     "docs/expiry.md": "karpenter sandbox --example --speed 10",
@@ -39,16 +39,16 @@ GUIDES: Final = {
 # Pages whose commands make things in an account; tests/unit/conformance/test_start_aws.py judges them
 ACCOUNT_PAGES: Final = frozenset({"docs/start-aws.md"})
 
-# The page that tests/e2e/test_install_page.py follows, on a real control plane with helm
+# The page that tests/e2e/install/test_install_page.py follows, on a real control plane with helm
 INSTALLING: Final = "docs/install.md"
 
-ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
-ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
+ON_A_SANDBOX: Final = "tests/e2e/commands/test_pages.py runs it on a sandbox"
+ON_A_CLUSTER: Final = "tests/e2e/commands/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = (
     "tests/unit/cloud/aws/simulated/test_aws_offline_plan.py runs it, as it takes longer"
 )
-_PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
-_RELEASE: Final = "tests/e2e/test_release_files.py runs it on a release"
+_PLUGIN: Final = "tests/e2e/commands/test_kubectl_plugin.py runs it on a sandbox"
+_RELEASE: Final = "tests/e2e/install/test_release_files.py runs it on a release"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"
 # Commands that tests/unit/cli/test_cli_docs.py does not run, and why
 RUN_ELSEWHERE: Final = {
@@ -88,16 +88,16 @@ RUN_ELSEWHERE: Final = {
         ON_A_CLUSTER
     ),
     "docs/dashboard.md: karpenter sandbox --example": (
-        "tests/e2e/test_dashboard_sandbox.py starts it and opens the address"
+        "tests/e2e/dashboard/test_dashboard_sandbox.py starts it and opens the address"
     ),
     """docs/dashboard.md: curl -s -H "Karpenter-Token: $TOKEN" -H "Content-Type: application/json" """
     """-d '{"drain": ["node-1"]}' http://127.0.0.1:36305/api/v1/what-if | jq .diff.hourly""": (
-        "tests/e2e/test_sandbox_dashboard.py asks a sandbox the same"
+        "tests/e2e/dashboard/test_sandbox_dashboard.py asks a sandbox the same"
     ),
     "docs/explain.md: karpenter explain pod shop/cart-3": (
-        "its pod is made up; tests/e2e/test_plan_live.py explains pods of clusters"
+        "its pod is made up; tests/e2e/real_control_plane/test_plan_live.py explains pods of clusters"
     ),
-    "docs/image.md: make image": "fetches and builds; tests/e2e/test_image.py does both",
+    "docs/image.md: make image": "fetches and builds; tests/e2e/install/test_image.py does both",
     "docs/kubectl.md: kubectl karpenter plan": _PLUGIN,
     "docs/kubectl.md: kubectl karpenter explain nodepool default": _PLUGIN,
     "docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds.yaml": ON_A_CLUSTER,
@@ -151,7 +151,7 @@ RUN_ELSEWHERE: Final = {
     ),
     "docs/webhooks.md: kubectl apply -f examples/install/optional/webhook.yaml": ON_A_CLUSTER,
     "docs/webhooks.md: LEADER_ELECTION_NAMESPACE=kube-system WEBHOOK_PORT=8443"
-    " karpenter controller": "tests/e2e/test_real_webhook.py runs two of them, on free ports",
+    " karpenter controller": "tests/e2e/real_control_plane/test_real_webhook.py runs two of them, on free ports",
     "docs/webhooks.md: karpenter crds migrate --dry-run": ON_A_CLUSTER,
     "docs/webhooks.md: karpenter crds migrate": ON_A_CLUSTER,
     "docs/webhooks.md: kubectl patch crd nodepools.karpenter.sh nodeclaims.karpenter.sh"

@@ -17,7 +17,7 @@ def judged(storm: Storm, seed: int, program: str) -> str:
     wrong = run_virtual(storm(seed), seed=str(seed))
     if not wrong:
         return ""
-    replay = f"PYTHONPATH=tests .venv/bin/python tests/integration/{program} {seed}"
+    replay = f"PYTHONPATH=tests .venv/bin/python tests/integration/storms/{program} {seed}"
     return "\n".join([*wrong, f"replay it with: {replay}"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.test_sandbox_cli import Sandbox, needs_kubectl
+from e2e.sandbox.test_sandbox_cli import Sandbox, needs_kubectl
 from helpers.commands import run
 from helpers.recorded import told
 from karpenter.simulate.record.segments import PATTERN

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.test_real_disruption import (
+from e2e.real_control_plane.test_real_disruption import (
     ANY_NUMBER,
     PATIENCE,
     POOL_LABEL,

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from control_plane.cluster import control_plane
-from e2e.test_real_disruption import SMALL, deployment, node_class, node_pool
+from e2e.real_control_plane.test_real_disruption import SMALL, deployment, node_class, node_pool
 from helpers.helm import CRDS, MAIN, NAMESPACE, Helm
 from helpers.process_kubelet import ProcessKubelet, process_kubelet
 from helpers.real_cluster import ACCOUNT, RealCluster, Request, until

@@ -16,7 +16,7 @@ from karpenter.manifests.reader import read
 
 pytestmark = pytest.mark.storm
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plan"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 CLUSTER: list[dict[str, Any]] = [
     document.data
     for path in sorted(EXAMPLES.glob("*.yaml"))

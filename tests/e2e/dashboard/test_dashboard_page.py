@@ -16,7 +16,7 @@ from karpenter.dashboard.contract import POD_STATES, View
 
 pytestmark = pytest.mark.slow
 
-AXE = Path(__file__).resolve().parents[2] / "build" / "browser" / "axe.min.js"
+AXE = Path(__file__).resolve().parents[3] / "build" / "browser" / "axe.min.js"
 EVIL = "<img src=x onerror=alert(1)>"
 NODE = "general-00007"
 ROUTES = {

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.autoscaler import autoscaler, gates, kwok_pool
 from helpers.crashes import CrashPoint, first_dies_at, replaced_at
-from integration.static_storm import POOL, TYPE, DesiredNumber, Witness
+from integration.storms.static_storm import POOL, TYPE, DesiredNumber, Witness
 from karpenter.clock import run_virtual
 from karpenter.settings import Settings
 from karpenter.simulate.invariants import problems

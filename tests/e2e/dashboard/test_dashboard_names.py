@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.test_dashboard_command import Running, dashboard
+from e2e.dashboard.test_dashboard_command import Running, dashboard
 from helpers.cluster_texts import text_of
 from unit.dashboard.test_redaction import MARK, cluster
 

@@ -12,7 +12,7 @@ from helpers.commands import run
 from helpers.json_places import places
 from karpenter.manifests.reader import read
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KINDS = [
     ("karpenter.sh/v1alpha5", "Provisioner"),
     ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"),

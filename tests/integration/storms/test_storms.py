@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.storms import judged
-from integration.chaos import ridden_out
+from integration.storms.chaos import ridden_out
 
 SEEDS = range(200)
 SAMPLE = range(1000, 1001)

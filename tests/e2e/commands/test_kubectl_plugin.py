@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from e2e.test_sandbox_cli import KUBECTL, PATIENCE, Sandbox, needs_kubectl
+from e2e.sandbox.test_sandbox_cli import KUBECTL, PATIENCE, Sandbox, needs_kubectl
 from helpers import pages
 
 SCRIPTS: Final = Path(sysconfig.get_path("scripts"))

@@ -1,6 +1,6 @@
 """The roles of the installation are those that are listed here, and not one verb more.
 
-That each of these is used, and nothing else, is for the runs of ``tests/integration/test_roles.py``
+That each of these is used, and nothing else, is for the runs of ``tests/integration/promises/test_roles.py``
 to show; that a real API server refuses nothing of it, for the walks on one.
 """
 

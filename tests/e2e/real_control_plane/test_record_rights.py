@@ -11,7 +11,7 @@ import pytest
 
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import control_plane
-from e2e.test_real_disruption import deployment
+from e2e.real_control_plane.test_real_disruption import deployment
 from helpers.real_cluster import RealCluster, Request, run_kubectl, until
 from helpers.recorded import told
 from helpers.rights import INSTALL

@@ -1,6 +1,6 @@
 """A cluster under injected faults: one run for a seed, replayed by the same seed.
 
-    PYTHONPATH=tests .venv/bin/python tests/integration/chaos.py SEED
+    PYTHONPATH=tests .venv/bin/python tests/integration/storms/chaos.py SEED
 
 For ten minutes requests fail, answers get lost, watches break, the cloud is slow or sold out, the
 wall clock jumps and processes die, while workloads come and go. Then the faults stop, and after

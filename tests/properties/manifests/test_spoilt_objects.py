@@ -1,7 +1,7 @@
 """Whatever comes from a server is read or set aside, and nobody who follows it raises.
 
 The objects come from a seeded generator; the real control plane gets the same ones in the slower
-tier (``tests/e2e/test_hostile_tier.py``).
+tier (``tests/e2e/sandbox/test_hostile_tier.py``).
 """
 
 import json

@@ -29,7 +29,7 @@ STORM = scenario(
         steps("api", ("0", 3), ("4m", 8), pod={"cpu": "1500m", "memory": "1Gi"}),
     ],
 )
-EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "storm.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "scenarios" / "storm.yaml"
 # 21 and 58: pods of a node that had recovered were not Ready again, and their budget held the drain of another
 SOME = (*range(1, 5), 21, 58)
 MORE = (*range(5, 11), *SOME)

@@ -1,6 +1,6 @@
 """A static pool under injected faults: one run for a seed, replayed by the same seed.
 
-    PYTHONPATH=tests .venv/bin/python tests/integration/static_storm.py SEED
+    PYTHONPATH=tests .venv/bin/python tests/integration/storms/static_storm.py SEED
 
 For ten minutes the replicas, the limit and the template of the pool change, alone and together,
 while requests fail, answers come late or never, machines are sold out or slow, claims are deleted

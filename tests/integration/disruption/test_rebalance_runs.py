@@ -12,7 +12,7 @@ from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
 from helpers.priced_catalogues import PRICES, ZONES, dear_when_large
 from helpers.storms import judged
-from integration.rebalance_storm import ON_DEMAND, ridden_out
+from integration.storms.rebalance_storm import ON_DEMAND, ridden_out
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.decision_log.record import Kind, Outcome
 from karpenter.model.labels import ZONE

@@ -20,7 +20,7 @@ from differential.running import Compared, compare, make_alike
 SCENARIOS: Final = scenarios()
 KNOWN: Final = known_differences()
 EVERYWHERE: Final = {name: known.everywhere for name, known in KNOWN.items() if known.everywhere}
-PAGE: Final = Path(__file__).parents[2] / "docs" / "sandbox.md"
+PAGE: Final = Path(__file__).parents[3] / "docs" / "sandbox.md"
 # A row of the table of differences: the name of the difference and its reason
 ROW: Final = re.compile(r"^\| `([a-z-]+)` \| (.+) \|$", re.MULTILINE)
 SECTION: Final = "## Differences from a real API server"

@@ -8,7 +8,7 @@ import pytest
 from helpers.autoscaler import Autoscaler, autoscaler, gates, kwok_pool
 from helpers.clusters import in_virtual_time
 from helpers.storms import judged
-from integration.static_storm import (
+from integration.storms.static_storm import (
     POOL,
     TYPE,
     DesiredNumber,

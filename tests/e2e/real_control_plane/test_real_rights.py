@@ -19,7 +19,7 @@ import yaml
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, control_plane
 from control_plane.processes import free_ports
-from e2e.test_real_disruption import SMALL, deployment, node_class, node_pool
+from e2e.real_control_plane.test_real_disruption import SMALL, deployment, node_class, node_pool
 from helpers.cluster_texts import class_ref
 from helpers.helm import CRDS, MAIN, NAMESPACE, Helm, environment, read
 from helpers.real_cluster import (

@@ -20,7 +20,13 @@ import pytest
 import yaml
 from aiohttp import web
 
-from e2e.test_controller_process import PATIENCE, Controller, controller, free_port, sandbox
+from e2e.commands.test_controller_process import (
+    PATIENCE,
+    Controller,
+    controller,
+    free_port,
+    sandbox,
+)
 from helpers.autoscaler import deployment, kwok_class, kwok_pool
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time

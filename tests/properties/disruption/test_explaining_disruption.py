@@ -13,8 +13,8 @@ from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.projected_state import ProjectedState
 from karpenter.report.node_explanation import explain_node, node_document
 from karpenter.report.nodepool_explanation import explain_pool, pool_document
-from properties.test_disruption_plan_properties import Scene
-from properties.test_disruption_plan_properties import scene as made
+from properties.disruption.test_disruption_plan_properties import Scene
+from properties.disruption.test_disruption_plan_properties import scene as made
 
 
 def view_after(scene: Scene, begun: Sequence[Command]) -> DisruptionContext:

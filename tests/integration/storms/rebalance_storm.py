@@ -1,6 +1,6 @@
 """A cluster that is rebalanced while workloads grow and shrink; one run for a seed, replayed by it.
 
-    PYTHONPATH=tests .venv/bin/python tests/integration/rebalance_storm.py SEED
+    PYTHONPATH=tests .venv/bin/python tests/integration/storms/rebalance_storm.py SEED
 
 For a quarter of an hour workloads change, and in every second run requests fail, watches break,
 capacity sells out and processes die. At every moment: no pod is deleted without an eviction, no
