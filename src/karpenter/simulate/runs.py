@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -142,7 +143,8 @@ def _beside_each_other(
     context = multiprocessing.get_context("spawn")
     count = len(loaded.variants)
     found: dict[int, VariantRun] = {}
-    with ProcessPoolExecutor(min(jobs, count), mp_context=context) as pool:
+    workers = min(jobs, count)
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         futures = {pool.submit(_in_worker, loaded, index): index for index in range(count)}
         for number, future in enumerate(as_completed(futures)):
             found[futures[future]] = future.result()
@@ -163,6 +165,21 @@ def _in_worker(loaded: Loaded, index: int) -> VariantRun:
     interrupts = Interrupts()
     with interrupts.watched():
         return run_variant(loaded, index, Hooks(is_stopped=interrupts.is_stopped))
+
+
+def end_with_parent() -> None:
+    """End this worker process when the one that began it ends: that may be killed at any moment.
+
+    Otherwise a worker would run on to the end of its variant, and then wait for another one forever.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def _named(told: Callable[[str, Progress], None], name: str) -> Callable[[Progress], None]:

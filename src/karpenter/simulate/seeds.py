@@ -17,6 +17,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Final, TextIO
 
+from karpenter.simulate.runs import end_with_parent
+
 FILE: Final = "seeds.jsonl"
 _SEEDS_OF_A_WORKER: Final = 100  # then it makes room for another, whose memory is fresh
 _POLL_SECONDS: Final = 0.2
@@ -175,6 +177,7 @@ class _Worker:
 
 def _work(pipe: Connection, other: Connection, one: OneSeed) -> None:
     other.close()
+    end_with_parent()  # later workers hold our end of the pipe too, so that it alone ends nothing
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     with suppress(EOFError, OSError):
         while True:
