@@ -18,6 +18,10 @@ class Index(Generic[T]):
         """The objects that have ``value``."""
         return list(self._objects.get(value, {}).values())
 
+    def values(self) -> list[Hashable]:
+        """The values that objects have."""
+        return list(self._objects)
+
     def change(self, key: Key, old: T | None, new: T | None) -> None:
         """Follow a change of the object at ``key``."""
         before = tuple(self._values_of(old)) if old is not None else ()

@@ -81,6 +81,11 @@ class Informer:
         self._catch_up()
         return self._indexes[name].get(value)
 
+    def values(self, name: str) -> Sequence[Hashable]:
+        """The values that objects have in the index ``name``."""
+        self._catch_up()
+        return self._indexes[name].values()
+
     def on_change(self, handler: ChangeHandler) -> None:
         """Call ``handler`` for every object there is now, and from now on for every change."""
         self._handlers.append(handler)

@@ -109,6 +109,11 @@ class Collection:
             self._drop(old)
         self._compacted_at = self.first + len(self.events)
 
+    def forget_parsed(self) -> None:
+        """Let all objects give up what was parsed of them."""
+        for stored in self.entries.values():
+            stored.forget_parsed()
+
     def _forget_parsed(self) -> None:
         """Let all but the latest events give up their parsed objects."""
         last = self.first + len(self.events)

@@ -29,6 +29,8 @@ _PATIENCE: Final = 50.0  # seconds without a heartbeat (status report or lease r
 _START_PATIENCE: Final = 60.0  # seconds until the first heartbeat
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _BY_NODE: Final = "node"
+# Ready condition -> the taint that lets pods be evicted
+_EVICTING: Final = {"False": NOT_READY, "Unknown": UNREACHABLE}
 
 
 @dataclass(slots=True)
@@ -39,14 +41,19 @@ class _Health:
     seen: float
     sign: tuple[str, str] = ("", "")  # last report, last renewal of the lease
     was_ready: bool = False
-    node: JsonObject | None = None  # as it was read last; most ticks see the same object
-    beat: str = ""  # what it reported
-    ready: str | None = None
 
-    def read(self, node: JsonObject) -> None:
-        """Read what a node reports, unless it is the same object as before."""
-        if node is not self.node:
-            self.node, self.beat, self.ready = node, _heartbeat(node), readiness(node)
+
+class _Read:
+    """What is read of a node, once for each object: most ticks see the same ones."""
+
+    __slots__ = ("beat", "node", "ready", "taint", "zone")
+
+    def __init__(self, node: JsonObject) -> None:
+        self.node = node
+        self.beat = _heartbeat(node)
+        self.ready = readiness(node)
+        self.taint = eviction_taint(node)
+        self.zone = zone_of(node)
 
 
 class NodeLifecycleController(Controller):
@@ -62,6 +69,7 @@ class NodeLifecycleController(Controller):
         self._pods = runtime.informer("v1", "pods")
         self._pods.add_index(_BY_NODE, nodes_of)
         self._health: dict[str, _Health] = {}
+        self._read: dict[str, _Read] = {}
         self._next: dict[str, float] = {}  # zone -> when its next node may be tainted (rate limit)
         self.follow(self._nodes)
 
@@ -82,9 +90,20 @@ class NodeLifecycleController(Controller):
             for lease in self._leases.list(_LEASE_NAMESPACE)
         }
         for node in self._nodes.list():
+            name = node["metadata"]["name"]
             self._meet(node)
-            await self._examine(node, renewals.get(node["metadata"]["name"], ""))
+            read, health = self._look(node), self._health[name]
+            is_late = self._is_late(health, read, renewals.get(name, ""))
+            if is_late or health.was_ready is not (read.ready == "True"):
+                await self._examine(node, health, is_late=is_late)
         await self._give_up()
+
+    def _look(self, node: JsonObject) -> _Read:
+        name = node["metadata"]["name"]
+        read = self._read.get(name)
+        if read is None or read.node is not node:
+            read = self._read[name] = _Read(node)
+        return read
 
     def _meet(self, node: JsonObject) -> None:
         metadata = node["metadata"]
@@ -100,6 +119,7 @@ class NodeLifecycleController(Controller):
         self._recorder.emit(node, NORMAL, "RegisteredNode", text)
 
     def _forget(self, name: str) -> None:
+        self._read.pop(name, None)
         known = self._health.pop(name, None)
         if known is not None:
             metadata = {"name": name, "uid": known.uid}
@@ -107,16 +127,20 @@ class NodeLifecycleController(Controller):
             text = f"Node {name} event: Removing Node {name} from Controller"
             self._recorder.emit(gone, NORMAL, "RemovingNode", text)
 
-    async def _examine(self, node: JsonObject, renewal: str) -> None:
-        name = node["metadata"]["name"]
-        health, now = self._health[name], self.clock.monotonic()
-        health.read(node)
-        sign = (health.beat, renewal)
+    def _is_late(self, health: _Health, read: _Read, renewal: str) -> bool:
+        """Whether a node's heartbeat is overdue, and it is not yet called silent."""
+        now = self.clock.monotonic()
+        sign = (read.beat, renewal)
         if sign != health.sign:
             health.sign, health.seen = sign, now
-        patience = _START_PATIENCE if health.ready is None else _PATIENCE
-        is_up = health.ready == "True"
-        if now - health.seen > patience and health.ready != "Unknown":
+        patience = _START_PATIENCE if read.ready is None else _PATIENCE
+        return now - health.seen > patience and read.ready != "Unknown"
+
+    async def _examine(self, node: JsonObject, health: _Health, *, is_late: bool) -> None:
+        """Declare a node silent whose heartbeat is late, and mark the pods of one that fails."""
+        name = node["metadata"]["name"]
+        is_up = readiness(node) == "True"
+        if is_late:
             node = await self._declare_silent(node)
             is_up = readiness(node) == "True"
         if health.was_ready and not is_up:
@@ -161,20 +185,20 @@ class NodeLifecycleController(Controller):
 
     async def _give_up(self) -> None:
         """Taint unresponsive nodes so that their pods are evicted, at a limited rate."""
-        zones: dict[str, list[JsonObject]] = {}
+        zones: dict[str, list[_Read]] = {}
         for node in self._nodes.list():
-            zones.setdefault(zone_of(node), []).append(node)
-        states = {zone: zone_state(nodes) for zone, nodes in zones.items()}
+            read = self._look(node)
+            zones.setdefault(read.zone, []).append(read)
+        states = {zone: zone_state([r.ready for r in nodes]) for zone, nodes in zones.items()}
         self._next = {zone: due for zone, due in self._next.items() if zone in zones}
         for zone, nodes in zones.items():
             rate = eviction_rate(states[zone], states.values(), len(nodes))
-            for node in nodes:
-                await self._treat(node, zone, rate)
+            for read in nodes:
+                if read.taint is not None or read.ready in _EVICTING:
+                    await self._treat(read, zone, rate)
 
-    async def _treat(self, node: JsonObject, zone: str, rate: float) -> None:
-        state = readiness(node)
-        wanted = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(state or "")
-        present = eviction_taint(node)
+    async def _treat(self, read: _Read, zone: str, rate: float) -> None:
+        node, wanted, present = read.node, _EVICTING.get(read.ready or ""), read.taint
         now = self.clock.monotonic()
         if wanted is not None and present is None:
             if rate == 0 or now < self._next.get(zone, 0.0):

@@ -97,12 +97,12 @@ def zone_of(node: JsonObject) -> str:
     return f"{region}:{labels.get('topology.kubernetes.io/zone', '')}"
 
 
-def zone_state(nodes: Sequence[JsonObject]) -> ZoneState:
-    """How much of a zone answers."""
-    bad = sum(readiness(node) != "True" for node in nodes)
-    if bad == len(nodes):
+def zone_state(readiness_of: Sequence[str | None]) -> ZoneState:
+    """How much of a zone answers, by the readiness of its nodes."""
+    bad = len(readiness_of) - readiness_of.count("True")
+    if bad == len(readiness_of):
         return ZoneState.FULL
-    if bad > _MOST_IN_SMALL_TROUBLE and bad / len(nodes) >= _UNHEALTHY_SHARE:
+    if bad > _MOST_IN_SMALL_TROUBLE and bad / len(readiness_of) >= _UNHEALTHY_SHARE:
         return ZoneState.PARTIAL
     return ZoneState.NORMAL
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time, names, running_controllers
+from karpenter_sandbox.backend import timestamp
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
 from karpenter_sandbox.controllers.cluster.retention import EventExpiry
@@ -100,6 +101,23 @@ async def test_events_are_kept_for_an_hour() -> None:
         kept = names(await cluster.objects("v1", "Event"))
 
     assert ["new"] == kept
+
+
+@in_virtual_time
+async def test_an_event_that_happens_again_is_kept_for_an_hour_from_then() -> None:
+    async with running_controllers(EventExpiry) as cluster:
+        await cluster.create(event("again"))
+        await cluster.pass_time(40 * 60)
+        again = timestamp(cluster.clock.now())
+        patch = {"lastTimestamp": again}
+        await cluster.client.patch("merge", "v1", "events", "default", "again", patch)
+        await cluster.pass_time(50 * 60)
+        kept = names(await cluster.objects("v1", "Event"))
+        await cluster.pass_time(15 * 60)
+
+        left = names(await cluster.objects("v1", "Event"))
+
+    assert (["again"], []) == (kept, left)
 
 
 @in_virtual_time

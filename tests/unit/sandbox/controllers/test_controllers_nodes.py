@@ -351,7 +351,7 @@ def test_taints_follow_conditions(obj: JsonObject, expected: list[str]) -> None:
     ],
 )
 def test_the_state_of_a_zone(good: int, bad: int, expected: ZoneState) -> None:
-    state = zone_state([node() for _ in range(good)] + [node("Unknown") for _ in range(bad)])
+    state = zone_state(["True"] * good + ["Unknown"] * bad)
 
     assert expected is state
 
