@@ -7,7 +7,7 @@ away, restart containers that exit, and take up to ten seconds to correct a stat
 client wrote.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
@@ -55,12 +55,16 @@ class NodeKubelet(Controller):
         self._addresses = Addresses(NODE_NETWORK, self._nodes, "address")
         # node -> resourceVersion with a correct status, its health, and until when that holds
         self._settled: dict[str, tuple[str, _Health, datetime]] = {}
+        # node -> the object whose machine had booted, and a moment when it had
+        self._booted: dict[str, tuple[JsonObject, datetime]] = {}
+        self._renewed = (datetime.min.replace(tzinfo=UTC), "")  # a moment as leases write it
         self._nodes.on_change(self._enqueue)
 
     def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
         """Queue new nodes, and those with new annotations or an unknown Ready condition."""
         if new is None and old is not None:
             self._settled.pop(old["metadata"]["name"], None)
+            self._booted.pop(old["metadata"]["name"], None)
         if new is None or not is_simulated(new):
             return
         if (
@@ -77,9 +81,13 @@ class NodeKubelet(Controller):
         if node is None or not is_simulated(node):
             return None
         now = self.clock.now()
-        if (joins_in := self._machines.joins_in(node, now)) > 0:
-            return joins_in
-        boots_in = self._machines.boots_in(node, now)
+        boots_in = 0.0
+        if not self._has_booted(node, now):
+            if (joins_in := self._machines.joins_in(node, now)) > 0:
+                return joins_in
+            boots_in = self._machines.boots_in(node, now)
+            if boots_in <= 0:
+                self._booted[key[1]] = (node, now)
         fault = self._machines.fault(node, now)
         if fault is Fault.DISAPPEARS:
             request = self._client.delete("v1", "nodes", None, key[1], uid=node["metadata"]["uid"])
@@ -89,6 +97,11 @@ class NodeKubelet(Controller):
             await self._renew_lease(node, now)
             await self._report(node, (fault, boots_in > 0), now)
         return min(RENEW_PERIOD, boots_in) if boots_in > 0 else RENEW_PERIOD
+
+    def _has_booted(self, node: JsonObject, now: datetime) -> bool:
+        """Whether a machine is known to have booted: its delay is not read at each heartbeat."""
+        known = self._booted.get(node["metadata"]["name"])
+        return known is not None and known[0] is node and now >= known[1]
 
     async def _report(self, node: JsonObject, health: _Health, now: datetime) -> None:
         name, version = node["metadata"]["name"], node["metadata"]["resourceVersion"]
@@ -117,7 +130,9 @@ class NodeKubelet(Controller):
     async def _renew_lease(self, node: JsonObject, now: datetime) -> None:
         metadata = node["metadata"]
         name = metadata["name"]
-        renewed = microseconds(now)
+        if now != self._renewed[0]:
+            self._renewed = (now, microseconds(now))
+        renewed = self._renewed[1]
         if self._leases.get(LEASE_NAMESPACE, name) is not None:
             patch = {"spec": {"renewTime": renewed}}
             await self._client.patch(
@@ -182,7 +197,8 @@ class KubeletClient(Client):
         lease = self._store.get(key)
         if lease is None:
             raise not_found(*_LEASES, key.name)
-        return self._store.replace(key, {**lease, "spec": {**lease["spec"], **times}})
+        renewed = {**lease, "spec": {**lease["spec"], **times}}
+        return self._store.put(key, renewed, is_read=True).obj
 
 
 def _is_renewal(patch: Any) -> bool:

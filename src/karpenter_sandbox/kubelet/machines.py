@@ -54,8 +54,10 @@ class Machines:
         if self.lost_zones and _zone(node) in self.lost_zones:
             return Fault.UNREACHABLE
         declared = declared_fault(node)
+        if declared is None:
+            return None
         after = seconds(node, FAULT_AFTER)
-        if declared is not None and after and age(node, now) < after:
+        if after and age(node, now) < after:
             return None
         return declared
 

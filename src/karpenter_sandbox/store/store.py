@@ -52,11 +52,11 @@ class Stored:
 
     __slots__ = ("_obj", "data", "key", "rv")
 
-    def __init__(self, key: Key, data: bytes, rv: int) -> None:
+    def __init__(self, key: Key, data: bytes, rv: int, obj: JsonObject | None = None) -> None:
         self.key = key
         self.data = data
         self.rv = rv
-        self._obj: JsonObject | None = None
+        self._obj = obj
 
     @property
     def obj(self) -> JsonObject:
@@ -169,8 +169,13 @@ class Store:
         """Store another version of an object and return it as stored."""
         return self.put(key, obj, expected_rv).obj
 
-    def put(self, key: Key, obj: JsonObject, expected_rv: str | None = None) -> Stored:
+    def put(
+        self, key: Key, obj: JsonObject, expected_rv: str | None = None, *, is_read: bool = False
+    ) -> Stored:
         """Store another version of an object.
+
+        With ``is_read``, it is made of what was read from JSON and nothing else, and nobody changes
+        it, so it need not be read again.
 
         Raises:
             MissingError: there is no object at ``key``.
@@ -179,7 +184,7 @@ class Store:
             NotKeptError: the change cannot be written down.
         """
         previous = self._existing(key, expected_rv)
-        return self._happen("MODIFIED", key, obj, previous)
+        return self._happen("MODIFIED", key, obj, previous, is_read=is_read)
 
     def remove(self, key: Key, expected_rv: str | None = None) -> JsonObject:
         """Remove an object and return its last state, at the version of the removal.
@@ -246,12 +251,18 @@ class Store:
         return previous
 
     def _happen(
-        self, change: EventType, key: Key, obj: JsonObject, previous: Stored | None
+        self,
+        change: EventType,
+        key: Key,
+        obj: JsonObject,
+        previous: Stored | None,
+        *,
+        is_read: bool = False,
     ) -> Stored:
         rv = self.resource_version + 1
-        metadata = {**obj["metadata"], "resourceVersion": str(rv)}
+        whole = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(rv)}}
         # Encoding and recording first: what cannot be kept must change nothing
-        stored = Stored(key, msgspec.json.encode({**obj, "metadata": metadata}), rv)
+        stored = Stored(key, msgspec.json.encode(whole), rv, whole if is_read else None)
         if len(stored.data) > LARGEST_OBJECT and change != "DELETED":
             raise TooLargeError(key, len(stored.data))
         event = Event(change, stored, previous)
