@@ -167,7 +167,7 @@ def test_names_that_nobody_has_are_named_with_the_nearest() -> None:
         f"{HEAD}workloads:\n{WEB}- {{name: b, target: Deployment/wep, steps: [{{at: 0s, replicas: 1}}]}}\n"
         "timeline:\n- {at: 1h, scale: {target: Deployment/wbe, replicas: 1}}\n"
         "- {at: 1h, interrupt: {pool: defualt}}\n- {at: 1h, mark: x, in: [nwo]}\n"
-        "compare: [{name: now}]\nexpect: [{path: a.b, in: nwo, max: 1}]\n"
+        "compare: [{name: now}]\nexpect: [{path: nodes.most, in: nwo, max: 1}]\n"
         f"settings: {{PACKNG: cheapest}}\n{POOL}"
     )
 
@@ -197,27 +197,70 @@ def test_names_that_nobody_has_are_named_with_the_nearest() -> None:
         ),
         ("workloads:\n- {name: a, pod: {}, jobs: {}}\n", "has neither rate nor bursts"),
         ("warmup: 25h\n", "warmup: 25h is not before the end at 24h"),
-        ("expect: [{path: a.b}]\n", "expect[0]: says no bound"),
-        ("expect: [{path: a.b, atMost: 1}]\n", "go with than"),
+        ("expect: [{path: nodes.most}]\n", "expect[0]: says no bound"),
+        ("expect: [{path: nodes.most, atMost: 1}]\n", "go with than"),
         (
-            "timeline:\n- {at: 1h, expect: [{path: a.b}]}\n",
+            "timeline:\n- {at: 1h, expect: [{path: nodes.most}]}\n",
             "timeline[0].expect[0]: says no bound; give min, max or equals",
         ),
         (
-            "timeline:\n- {at: 1h, expect: [{path: a.b, than: x, atMost: 1}]}\n",
+            "timeline:\n- {at: 1h, expect: [{path: nodes.most, than: x, atMost: 1}]}\n",
             "compares variants, which a step cannot",
         ),
         (
-            "timeline:\n- {at: 1h, expect: [{path: a.b, in: x, max: 1}]}\n",
+            "timeline:\n- {at: 1h, expect: [{path: nodes.most, in: x, max: 1}]}\n",
             "expect[0].in: belongs to the step, beside expect",
         ),
         ("timeline:\n- {at: 1h, faults: {lost: 120%}}\n", "a percentage of at most 100%"),
-        ("timeline:\n- {at: 1h, for: 1m, expect: [{path: a.b, max: 1}]}\n", "cannot be undone"),
+        (
+            "timeline:\n- {at: 1h, for: 1m, expect: [{path: nodes.most, max: 1}]}\n",
+            "cannot be undone",
+        ),
         ("include: [nothing.yaml]\n", "include[0]: nothing.yaml: "),
         ("compare: [{name: a, remove: [NodePool/x]}]\n", "a: there is no NodePool/x to change"),
         ("seed: 1\n---\nkind: Scenario\n", "2 documents of kind Scenario; exactly one is needed"),
         ("provider: {instanceTypes: types.json}\n", "provider.instanceTypes: types.json"),
         ("start: yesterday\n", "is not a time in UTC such as 2030-01-07T00:00:00Z"),
+        ("start: 2030-02-30T00:00:00Z\n", "start: '2030-02-30T00:00:00Z' is not a time that"),
+        ("start: 9999-12-31T00:00:00Z\n", "is not within the years 1970 and 2999"),
+        ("start: 2999-12-31T12:00:00Z\n", "until: 24h after 2999-12-31T12:00:00Z is later than"),
+        ("report: {every: 0s}\n", "report.every: 0s is less than a second"),
+        (
+            f"workloads:\n{WEB}- {{name: b, rollout: {{target: Deployment/web, every: 0s}}}}\n",
+            "workloads[1].rollout.every: 0s is less than a second",
+        ),
+        ("timeline:\n- {every: 1m, from: 2h, to: 1h, mark: x}\n", "to: 1h is not after 2h"),
+        (
+            "workloads:\n- {name: a, pod: {cpu: 1e9999}, steps: [{at: 0s, replicas: 1}]}\n",
+            "workloads[0].pod.cpu: '1e9999' is larger than any resource",
+        ),
+        (
+            "machines: {images: {bandwidth: 1e9999, sizes: {}}}\n",
+            "machines.images.bandwidth: '1e9999' is larger than any resource",
+        ),
+        (
+            "workloads:\n- {name: a, pod: {labels: {'a b': c}}, steps: [{at: 0s, replicas: 1}]}\n",
+            "workloads[0].pod: Deployment/a spec.template.metadata.labels: Invalid value",
+        ),
+        (
+            "workloads:\n- {name: a, template: {spec: {containers: [{nane: x}]}}, jobs: {rate: 1/h}}\n",
+            "workloads[0].template: Deployment/a",
+        ),
+        (
+            f"workloads:\n{WEB[:-2]}, pdb: {{minAvailable: x}}}}\n",
+            "workloads[0].pdb: PodDisruptionBudget/web spec.minAvailable: Invalid value",
+        ),
+        (
+            "expect: [{path: cost.dolarHours, max: 1}]\n",
+            "expect[0].path: cost.dolarHours is no figure of a report; did you mean cost.dollarHours?",
+        ),
+        ("expect: [{path: cost, max: 1}]\n", "cost is no figure by itself; there are cost.doll"),
+        ("expect: [{path: cost.byPool, max: 1}]\n", "add a name to it, as in cost.byPool.NAME"),
+        ("expect: [{path: pods.unscheduled, max: 1}]\n", "pods.unscheduled is a list, and not a"),
+        (
+            "timeline:\n- {at: 1h, expect: [{path: atEnd.pendin, max: 1}]}\n",
+            "timeline[0].expect[0].path: atEnd.pendin is no figure of a report",
+        ),
     ],
 )
 def test_a_sentence_says_what_is_wrong(text: str, sentence: str, tmp_path: Path) -> None:
@@ -304,3 +347,42 @@ def test_faults_of_another_kind_are_named_by_what_is_expected(faults: str) -> No
     (problem,) = problems(f"{HEAD}faults: {faults}\n")
 
     assert "faults: expected storm or a group of fields" in problem
+
+
+def test_a_field_that_pools_do_not_have_is_pointed_out_wherever_it_stands() -> None:
+    patch = "{target: NodePool/default, merge: {spec: {disruptoin: {}}}}"
+    found = loaded(
+        f"{HEAD}compare: [{{name: a, patch: [{patch}]}}]\ntimeline:\n- {{at: 1h, patch: [{patch}]}}\n"
+        f"{POOL}  wieght: 5\n"
+    )
+
+    told = 'unknown field "spec.disruptoin"; did you mean "disruption"?'
+    other = 'unknown field "spec.wieght"; did you mean "weight"?'
+    assert [
+        f"storm.yaml:17: NodePool/default spec.wieght: {other}",
+        f"storm.yaml:5: compare[0]: a: NodePool/default spec.disruptoin: {told}",
+        f"storm.yaml:7: timeline[0].patch[0]: NodePool/default spec.disruptoin: {told}",
+    ] == list(found.warnings)
+
+
+def test_an_end_that_no_calendar_has_is_refused_on_the_command_line_too() -> None:
+    assert [
+        "--until 999999d: after 2030-01-07T00:00:00Z that is later than the year 2999; let it end earlier"
+    ] == problems(HEAD, until="999999d")
+
+
+def test_a_factor_of_any_size_is_above_nothing() -> None:
+    hpa = "hpa: {max: 2, perPod: 1.0e+300, metric: {points: [{at: 0s, value: 1}]}}"
+
+    assert not loaded(f"{HEAD}workloads:\n- {{name: a, pod: {{}}, {hpa}}}\n").warnings
+
+
+@pytest.mark.parametrize(
+    "varied", ["compare: [{A}, {B}]\n", "matrix: {x: [{A}, {B}]}\n"], ids=["compare", "matrix"]
+)
+def test_a_setting_of_the_command_line_stands_above_those_of_variants(varied: str) -> None:
+    text = varied.replace("{A}", "{name: a, settings: {PACKING: karpenter}}")
+    text = text.replace("{B}", "{name: b}")
+    found = loaded(f"{HEAD}{text}", settings={"PACKING": "cheapest"})
+
+    assert ["cheapest", "cheapest"] == [each.settings["PACKING"] for each in found.variants]

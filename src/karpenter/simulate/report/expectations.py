@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.report.fields import at
+from karpenter.simulate.report.schema import is_zero_where_absent
 
 
 class Expected(Protocol):
@@ -52,8 +53,8 @@ def judged(report: JsonObject, expected: Sequence[Expected]) -> None:
 def _outcome(
     expected: Expected, variant: Mapping[str, Any], other: Mapping[str, Any] | None
 ) -> JsonObject:
-    value = at(variant, expected.path)
-    compared = at(other, expected.path) if other is not None else None
+    value = _figure(variant, expected.path)
+    compared = _figure(other, expected.path) if other is not None else None
     problem = _problem(expected, value, compared)
     return {
         "path": expected.path,
@@ -63,13 +64,19 @@ def _outcome(
     }
 
 
+def _figure(variant: Mapping[str, Any], path: str) -> Any:
+    """The figure at a path; what a report counts by name is nothing where the name is absent."""
+    found = at(variant, path)
+    return 0 if found is None and is_zero_where_absent(path) else found
+
+
 def _problem(expected: Expected, value: Any, compared: Any) -> str:
     """Why an expectation does not hold; empty if it does."""
     if expected.equals is not None:
         is_equal = value == expected.equals
         return "" if is_equal else f"is {_written(value)}, and not {_written(expected.equals)}"
     if not isinstance(value, int | float):
-        return "is no figure of this report"
+        return "has no value, as there was nothing to measure"
     if expected.min is not None and value < expected.min:
         return f"is {_written(value)}, which is less than {_written(expected.min)}"
     if expected.max is not None and value > expected.max:
@@ -95,4 +102,6 @@ def _relative(expected: Expected, value: float, compared: Any) -> str:
 
 
 def _written(value: Any) -> str:
+    if value is None:
+        return "nothing"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

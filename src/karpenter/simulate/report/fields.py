@@ -46,8 +46,11 @@ METRICS: Final = (
 def at(variant: Mapping[str, Any], path: str) -> Any:
     """A field of a variant; None where it has none."""
     found: Any = variant
-    for part in path.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+    parts = path.split(".")
+    for index, part in enumerate(parts):
+        if not isinstance(found, Mapping):
             return None
+        if part not in found:
+            return found.get(".".join(parts[index:]))  # names of pools may have dots themselves
         found = found[part]
     return found

@@ -3,26 +3,35 @@
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
 from karpenter.cloud.types import InstanceType
 from karpenter.manifests.positions import Path
 from karpenter.model.cron import ScheduleError, parse_schedule
+from karpenter.model.quantity import QuantityError, canonical
 from karpenter.settings import SettingError, Settings, with_assignments
 from karpenter.simulate.amounts import matches
 from karpenter.simulate.lengths import per_second, seconds, share
+from karpenter.simulate.report.schema import problem_of
 from karpenter.simulate.scenario.data_files import parts
 from karpenter.simulate.scenario.models import (
+    Bursts,
     Diurnal,
     DurationColumn,
     Expectation,
     Hpa,
+    Images,
     Jobs,
     Lognormal,
+    MetricFile,
     Normal,
+    Part,
     Pick,
+    Pod,
     Point,
+    ReportOptions,
     Rollout,
     Scenario,
     Spread,
@@ -33,6 +42,13 @@ from karpenter.simulate.scenario.models import (
 )
 from karpenter.simulate.timeline import UNDONE, verb_of
 from karpenter.simulate.variants import MOST, named_variants, setting_text
+
+# Those of ``plan --now``, for the same schedules
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 2999
+TOO_LATE: Final = f"later than the year {LAST_YEAR}; let it end earlier"
+_END_OF_YEARS: Final = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
+_PERIODIC: Final = (Bursts, Diurnal, MetricFile, ReportOptions, Rollout, TimelineStep, Walk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +128,30 @@ def _names(scenario: Scenario, objects: Sequence[JsonObject], added: Sequence[Js
 # --- Times
 
 
+def start_of(scenario: Scenario) -> datetime | None:
+    """The moment a scenario begins at; None if there is no such day or hour."""
+    try:
+        return datetime.fromisoformat(scenario.start.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def is_within_years(start: datetime, until: float) -> bool:
+    """Whether a run stays within the years that schedules of budgets can be worked out for."""
+    return start.year >= FIRST_YEAR and until < (_END_OF_YEARS - start).total_seconds()
+
+
 def _times(scenario: Scenario) -> Iterator[Problem]:
-    until = seconds(scenario.until)
+    until, start = seconds(scenario.until), start_of(scenario)
     if until <= 0:
         yield Problem(("until",), "the scenario ends when it starts; let it last longer")
+    if start is None:
+        yield Problem(("start",), f"{scenario.start!r} is not a time that there is")
+    elif not is_within_years(start, 0):
+        text = f"{scenario.start} is not within the years {FIRST_YEAR} and {LAST_YEAR}"
+        yield Problem(("start",), text)
+    elif not is_within_years(start, until):
+        yield Problem(("until",), f"{scenario.until} after {scenario.start} is {TOO_LATE}")
     if scenario.warmup and seconds(scenario.warmup) >= until:
         yield Problem(("warmup",), f"{scenario.warmup} is not before the end at {scenario.until}")
     for path, text in _moments(scenario):
@@ -141,6 +177,8 @@ def _moments(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def _amounts(scenario: Scenario) -> Iterator[Problem]:
     for path, part in parts(scenario):
+        yield from _quantities(path, part)
+        yield from _periods(path, part)
         if isinstance(part, Lognormal | Spread | Normal):
             yield from _drawn(path, part)
         elif isinstance(part, Diurnal):
@@ -155,6 +193,28 @@ def _amounts(scenario: Scenario) -> Iterator[Problem]:
             is_column, is_pair = part.column is not None, bool(part.from_ and part.to)
             if is_column == is_pair or (is_column and (part.from_ or part.to)):
                 yield Problem(path, "needs either column, or from and to")
+
+
+def _quantities(path: Path, part: Part) -> Iterator[Problem]:
+    """Amounts that are written as quantities and that no resource can have."""
+    named: list[tuple[Path, str | float | None]] = []
+    if isinstance(part, Pod):
+        named = [((*path, "cpu"), part.cpu), ((*path, "memory"), part.memory)]
+    elif isinstance(part, Images):
+        named = [((*path, "bandwidth"), part.bandwidth)]
+        named += [((*path, "sizes", image), size) for image, size in part.sizes.items()]
+    for field, amount in named:
+        try:
+            if amount is not None:
+                canonical(amount)
+        except QuantityError as error:
+            yield Problem(field, str(error))
+
+
+def _periods(path: Path, part: Part) -> Iterator[Problem]:
+    """What happens again and again takes a second at least, since a run would never get on."""
+    if isinstance(part, _PERIODIC) and part.every is not None and seconds(part.every) < 1:
+        yield Problem((*path, "every"), f"{part.every} is less than a second")
 
 
 def _drawn(path: Path, part: Lognormal | Spread | Normal) -> Iterator[Problem]:
@@ -176,23 +236,16 @@ def _diurnal(path: Path, part: Diurnal) -> Iterator[Problem]:
         yield Problem((*path, "low"), f"{part.low:g} is above the highest, {part.high:g}")
     if share(part.noise) > 1:
         yield Problem((*path, "noise"), f"{part.noise} is more than 100%")
-    if seconds(part.every) < 1:
-        yield Problem((*path, "every"), f"{part.every} is less than a second")
 
 
 def _walk(path: Path, part: Walk) -> Iterator[Problem]:
     if share(part.floor) > share(part.cap):
         yield Problem((*path, "floor"), f"{part.floor} is above the highest, {part.cap}")
-    if seconds(part.every) < 1:
-        yield Problem((*path, "every"), f"{part.every} is less than a second")
 
 
 def _jobs(path: Path, part: Jobs) -> Iterator[Problem]:
     if part.rate is None and part.bursts is None:
         yield Problem(path, "has neither rate nor bursts, so no Job ever comes")
-    if part.bursts is not None and seconds(part.bursts.every) < 1:
-        text = f"{part.bursts.every} is less than a second"
-        yield Problem((*path, "bursts", "every"), text)
     if isinstance(part.rate, str) and per_second(part.rate) > 1000:
         yield Problem((*path, "rate"), f"{part.rate} is more than 1000 Jobs a second")
 
@@ -288,8 +341,8 @@ def _when(step: TimelineStep, here: Path) -> Iterator[Problem]:
     verb = verb_of(step)
     if (step.at is None) == (step.every is None):
         yield Problem(here, "needs either at or every, which say when")
-    if step.every is not None and seconds(step.every) < 1:
-        yield Problem((*here, "every"), f"{step.every} is less than a second")
+    if step.to is not None and seconds(step.to) <= seconds(step.from_ or "0"):
+        yield Problem((*here, "to"), f"{step.to} is not after {step.from_ or 'the start'}")
     for name, text in (("from", step.from_), ("to", step.to)):
         if text is not None and step.every is None:
             yield Problem((*here, name), "goes with every only")
@@ -332,6 +385,7 @@ def _variants(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _step_expectation(each: Expectation, here: Path) -> Iterator[Problem]:
+    yield from _figure(each, here)
     if each.than is not None or each.at_most is not None or each.at_least is not None:
         text = "compares variants, which a step cannot; give min, max or equals"
         yield Problem(here, text)
@@ -341,7 +395,13 @@ def _step_expectation(each: Expectation, here: Path) -> Iterator[Problem]:
         yield Problem(here, "says no bound; give min, max or equals")
 
 
+def _figure(each: Expectation, here: Path) -> Iterator[Problem]:
+    if problem := problem_of(each.path):
+        yield Problem((*here, "path"), problem)
+
+
 def _expectation(each: Expectation, names: Collection[str], here: Path) -> Iterator[Problem]:
+    yield from _figure(each, here)
     for field, name in (("in", each.in_), ("than", each.than)):
         if name is not None:
             yield from _known(name, names, (*here, field), "variant")

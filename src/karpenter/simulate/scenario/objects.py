@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from karpenter.admission.check import check
-from karpenter.admission.errors import FieldError
+from karpenter.admission.errors import Findings
 from karpenter.api.meta import JsonObject
 from karpenter.console.manifest_files import said, title_of
 from karpenter.conversion.catalogue import Route, claim_of
@@ -16,6 +16,15 @@ _OLD = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
 _OF_CLUSTERS = frozenset({("apiextensions.k8s.io/v1", "CustomResourceDefinition")})
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What is to be said about a field of an object."""
+
+    path: Path
+    text: str
+    is_error: bool
+
+
 @dataclass(slots=True)
 class ObjectChecker:
     """Checks one object after the other."""
@@ -23,21 +32,24 @@ class ObjectChecker:
     provider: str
     _core: CoreKinds = field(default_factory=CoreKinds)
 
-    def problems(self, obj: JsonObject) -> Iterator[tuple[Path, str]]:
-        """What is wrong with an object, by field, with its title."""
-        title = title_of(obj)
-        for error in self._errors(obj):
-            yield error.path, f"{title}{'' if error.path else ':'} {said(error)}"
+    def remarks(self, obj: JsonObject) -> Iterator[Remark]:
+        """What is wrong with an object, and what has no effect, by field, with its title."""
+        title, found = title_of(obj), self._findings(obj)
+        for error in found.errors:
+            text = f"{title}{'' if error.path else ':'} {said(error)}"
+            yield Remark(error.path, text, is_error=True)
+        for warning in found.warnings:
+            text = f"{title}{'' if warning.path else ':'} {warning}"
+            yield Remark(warning.path, text, is_error=False)
 
-    def _errors(self, obj: JsonObject) -> list[FieldError]:
+    def _findings(self, obj: JsonObject) -> Findings:
         claim = claim_of(obj)
         if claim.errors or claim.route in _OLD:
-            return list(claim.errors)
+            return Findings(list(claim.errors))
         if (obj.get("apiVersion"), obj.get("kind")) in _OF_CLUSTERS:
-            return []
+            return Findings()
         found = check(obj, provider=self.provider)
-        known = {error.path for error in found.errors}
-        errors = list(found.errors)
-        if claim.route is Route.OTHER and not errors:
-            errors += [e for e in self._core.findings(found.object).errors if e.path not in known]
-        return errors
+        if claim.route is Route.OTHER and not found.errors:
+            of_core = self._core.findings(found.object)
+            return Findings(of_core.errors, [*found.warnings, *of_core.warnings])
+        return Findings(found.errors, found.warnings)

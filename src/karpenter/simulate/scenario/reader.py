@@ -22,22 +22,32 @@ from karpenter.cloud.types import InstanceType
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.positions import Path
 from karpenter.manifests.reader import Document, read
+from karpenter.model.quantity import QuantityError
 from karpenter.os_errors import os_reason
 from karpenter.simulate.amounts import Samples
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.generators import Demand
+from karpenter.simulate.demand.objects import budget, scaled_object
 from karpenter.simulate.demand.summary import summary_of
 from karpenter.simulate.demand.tables import DataError, column_of
 from karpenter.simulate.engine.price_moves import factors
 from karpenter.simulate.lengths import is_length, seconds
-from karpenter.simulate.scenario.checks import checked
+from karpenter.simulate.scenario.checks import TOO_LATE, checked, is_within_years, start_of
 from karpenter.simulate.scenario.data_files import data_files, recordings, spread_columns
-from karpenter.simulate.scenario.models import API_VERSION, KIND, LENGTH_MEANS, Scenario
-from karpenter.simulate.scenario.objects import ObjectChecker
+from karpenter.simulate.scenario.models import (
+    API_VERSION,
+    KIND,
+    LENGTH_MEANS,
+    Scenario,
+    Variant,
+)
+from karpenter.simulate.scenario.objects import ObjectChecker, Remark
 from karpenter.simulate.scenario.schema import Finding, findings
 from karpenter.simulate.variants import (
     NoTargetError,
     ResolvedVariant,
+    is_target,
+    merged,
     named_variants,
     resolved,
 )
@@ -125,6 +135,8 @@ class _Reader:
     folder: FilePath
     options: Options
     problems: list[tuple[int, str]] = field(default_factory=list)  # line in the scenario, sentence
+    warnings: list[str] = field(default_factory=list)
+    pointed_out: set[str] = field(default_factory=set)  # of objects as they stand in files
     content: dict[str, bytes] = field(default_factory=dict)  # path -> what was read
     kept: dict[str, list[int]] = field(default_factory=dict)  # list -> index in the file
 
@@ -138,6 +150,8 @@ class _Reader:
         objects = self._objects(document, scenario, others, checker)
         manifests = self._manifests(document, scenario, checker)
         variants = self._variants(document, scenario, objects, manifests, checker)
+        self._judge_steps(document, scenario, objects, checker)
+        self._judge_workloads(document, scenario, checker)
         types = catalogue.built_in() if chosen is None else catalogue.load(chosen[1], chosen[0])
         added = [obj for each in manifests.values() for obj in each]
         for problem in checked(scenario, objects=objects, added=added, types=types):
@@ -176,7 +190,7 @@ class _Reader:
             manifests=manifests,
             samples=samples,
             catalogue=chosen,
-            warnings=summary.warnings,
+            warnings=(*dict.fromkeys(self.warnings), *summary.warnings),
         )
 
     # --- The document
@@ -207,11 +221,17 @@ class _Reader:
             changes["seed"] = self.options.seed
         if self.options.settings:
             changes["settings"] = {**scenario.settings, **self.options.settings}
-            changes["compare"] = [
-                msgspec.structs.replace(each, settings={**each.settings, **self.options.settings})
-                for each in scenario.compare
-            ]
+            changes["compare"] = [self._set(each) for each in scenario.compare]
+            changes["matrix"] = {
+                axis: [self._set(each) for each in variants]
+                for axis, variants in scenario.matrix.items()
+            }
         return msgspec.structs.replace(scenario, **changes)
+
+    def _set(self, variant: Variant) -> Variant:
+        """A variant with the settings of the command line, which stand above its own."""
+        settings = {**variant.settings, **self.options.settings}
+        return msgspec.structs.replace(variant, settings=settings)
 
     def _ending(self, scenario: Scenario) -> Scenario:
         """The scenario with the end that the command line asks for; what comes later is left out."""
@@ -223,6 +243,8 @@ class _Reader:
         elif seconds(until) <= seconds(scenario.warmup):
             text = f"--until {until}: the warm-up of {self.name} takes {scenario.warmup}"
             self._plain(text if seconds(until) else f"--until {until}: nothing would be run")
+        elif (start := start_of(scenario)) and not is_within_years(start, seconds(until)):
+            self._plain(f"--until {until}: after {scenario.start} that is {TOO_LATE}")
         self._end_if_wrong()
         return msgspec.structs.replace(scenario, until=until)
 
@@ -439,18 +461,69 @@ class _Reader:
                 continue
             for obj in made.objects:
                 if id(obj) not in before and variant.patch:
-                    for _, text in checker.problems(obj):
-                        self._add(document, path, f"{variant.name}: {text}")
+                    self._judge_part(document, path, obj, checker, f"{variant.name}: ")
             found.append(made)
         return found
+
+    def _judge_steps(
+        self,
+        document: Document,
+        scenario: Scenario,
+        objects: Sequence[JsonObject],
+        checker: ObjectChecker,
+    ) -> None:
+        """Point out fields of patches that there are not; what is wrong else is known by then."""
+        for index, step in enumerate(scenario.timeline):
+            for number, patch in enumerate(step.patch or ()):
+                for obj in objects:
+                    if is_target(obj, patch.target):
+                        changed = checker.remarks(merged(obj, patch.merge))
+                        path: Path = ("timeline", index, "patch", number)
+                        self._point_out(document, path, [e for e in changed if not e.is_error])
+
+    def _judge_workloads(
+        self, document: Document, scenario: Scenario, checker: ObjectChecker
+    ) -> None:
+        """Judge what workloads are made of, by a Deployment that holds their template."""
+        for index, workload in enumerate(scenario.workloads):
+            here: Path = ("workloads", index)
+            source = "pod" if workload.template is None else "template"
+            if getattr(workload, source) is not None:
+                try:
+                    made = scaled_object(workload, 0)
+                except (QuantityError, TypeError, ValueError):
+                    continue  # an amount that is none, which is said by itself
+                self._judge_part(document, (*here, source), made, checker)
+            if workload.pdb is not None:
+                self._judge_part(document, (*here, "pdb"), budget(workload), checker)
+
+    def _judge_part(
+        self,
+        document: Document,
+        path: Path,
+        obj: JsonObject,
+        checker: ObjectChecker,
+        prefix: str = "",
+    ) -> None:
+        """Judge an object that a part of the scenario makes."""
+        remarks = list(checker.remarks(obj))
+        for each in remarks:
+            if each.is_error:
+                self._add(document, path, f"{prefix}{each.text}")
+        self._point_out(document, path, [e for e in remarks if not e.is_error], prefix)
 
     def _judge(
         self, document: Document, obj: JsonObject, within: Path, checker: ObjectChecker
     ) -> None:
-        for path, text in checker.problems(obj):
-            line = document.line((*self._as_written(within), *path))
+        for each in checker.remarks(obj):
+            line = document.line((*self._as_written(within), *each.path))
             own = line if document.source.name == self.name else len(self.data)
-            self.problems.append((own, f"{document.source.name}:{line}: {text}"))
+            text = f"{document.source.name}:{line}: {each.text}"
+            if each.is_error:
+                self.problems.append((own, text))
+            else:
+                self.pointed_out.add(each.text)
+                self.warnings.append(text)
 
     # --- What is wrong
 
@@ -461,11 +534,24 @@ class _Reader:
         return path
 
     def _add(self, document: Document, path: Path, text: str) -> None:
+        line, sentence = self._placed(document, path, text)
+        self.problems.append((line, sentence))
+
+    def _point_out(
+        self, document: Document, path: Path, remarks: Sequence[Remark], prefix: str = ""
+    ) -> None:
+        """Warn of what a part of the scenario brings, and not of what its object has anyway."""
+        for each in remarks:
+            if each.text not in self.pointed_out:
+                self.warnings.append(self._placed(document, path, f"{prefix}{each.text}")[1])
+
+    def _placed(self, document: Document, path: Path, text: str) -> tuple[int, str]:
+        """The line of a field, and the sentence that names both."""
         is_structure = not self.kept
         written = path if is_structure else self._as_written(path)
         line = document.line(written)
         shown = f"{render_path(written)}: " if written else ""
-        self.problems.append((line, f"{self.name}:{line}: {shown}{text}"))
+        return line, f"{self.name}:{line}: {shown}{text}"
 
     def _plain(self, text: str) -> None:
         self.problems.append((len(self.data), text))

@@ -5,6 +5,7 @@ the same; only its sentences are its own.
 """
 
 import difflib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def _judged_number(value: float, part: Schema, path: Path) -> Iterator[Finding]:
     for keyword, fails, word in (
         ("minimum", value < part.get("minimum", value), "at least"),
         ("maximum", value > part.get("maximum", value), "at most"),
-        ("exclusiveMinimum", value <= part.get("exclusiveMinimum", value - 1), "above"),
+        ("exclusiveMinimum", value <= part.get("exclusiveMinimum", -math.inf), "above"),
     ):
         if fails or value != value:
             yield Finding(path, f"{value:g} is not {word} {part.get(keyword, 0):g}")

@@ -81,7 +81,10 @@ def test_one_seed_has_no_interval() -> None:
             "cost.dollarHours is 12, which is more than 1.05 times 10 of now",
         ),
         (Expected("disruption.evictions", equals=0), "disruption.evictions is 3, and not 0"),
-        (Expected("cost.nonsense", max=1), "cost.nonsense is no figure of this report"),
+        (
+            Expected("cost.nonsense", max=1),
+            "cost.nonsense has no value, as there was nothing to measure",
+        ),
     ],
 )
 def test_an_expectation_that_fails_says_by_how_much(expected: Expected, sentence: str) -> None:
