@@ -1,7 +1,8 @@
 """``karpenter dashboard``: a page that shows a cluster as it changes, beside any controller."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -35,6 +36,8 @@ EXAMPLES = """\
 
   karpenter dashboard examples/plan
 """
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def dashboard(
@@ -97,11 +100,11 @@ def dashboard(
         unset_option("Keep the views in this file from one run to the next.", metavar="FILE"),
     ] = None,
     namespaces: Annotated[
-        str,
+        str | None,
         unset_option(
             "Show only pods of these namespaces by name, such as shop,payments.", metavar="NAMES"
         ),
-    ] = "",
+    ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Show hashes in place of all names.")
     ] = False,
@@ -122,7 +125,6 @@ def dashboard(
     from karpenter.dashboard.server.entrance import Entrance
     from karpenter.inquiry.question import Source
 
-    shown = frozenset(name.strip() for name in namespaces.split(",") if name.strip())
     run(
         CompanionOptions(
             Source(names, recursive, context, provider, instance_types, kubeconfig=kubeconfig),
@@ -130,8 +132,17 @@ def dashboard(
             assignments=assignments or (),
             history=kept,
             history_file=history_file,
-            namespaces=shown or None,
+            namespaces=None if namespaces is None else _namespaces(namespaces),
             is_redacted=redact,
             opens_browser=not no_open,
         )
     )
+
+
+def _namespaces(text: str) -> frozenset[str]:
+    """The namespaces whose pods have names; one at least, or an empty variable would show all."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            output.fail(f"--namespaces: {name!r} is no namespace; name some, such as shop,payments")
+    return frozenset(names)

@@ -117,10 +117,19 @@ def load_cluster(
         return before, snapshot_of_files(after.objects, found.unjudged | after.budgets)
 
 
-def load_objects(names: Sequence[str], *, recursive: bool, provider: str) -> FileCluster:
-    """Return the objects that manifests stand for, or list what is wrong and end the command."""
+def load_objects(
+    names: Sequence[str], *, recursive: bool, provider: str, is_quiet: bool = False
+) -> FileCluster:
+    """Return the objects that manifests stand for, or list what is wrong and end the command.
+
+    Args:
+        names: files and folders.
+        recursive: whether subfolders are read.
+        provider: whose rules pools are judged by.
+        is_quiet: say nothing but errors, as somebody has read the same files before.
+    """
     with _without_collection():
-        found = load_change(names, recursive=recursive, provider=provider)
+        found = load_change(names, recursive=recursive, provider=provider, is_quiet=is_quiet)
         expansion = expand(found.objects)
         _refuse(found.findings(expansion.problems))
     unjudged = frozenset(
@@ -131,18 +140,21 @@ def load_objects(names: Sequence[str], *, recursive: bool, provider: str) -> Fil
     return FileCluster(expansion.objects, unjudged)
 
 
-def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
+def load_change(
+    names: Sequence[str], *, recursive: bool, provider: str, is_quiet: bool = False
+) -> Change:
     """Return the objects of manifests, or list what is wrong with them and end the command."""
     with output.progress("reading"), _without_collection():
         sound = ValidObjects()
         loaded = manifest_files.load_documents(names, recursive=recursive, maker=sound)
         change, found = _judged(loaded, provider, sound)
     for each in found:
-        each.say()
+        if each.is_error or not is_quiet:
+            each.say()
     errors = sum(each.is_error for each in found)
     if errors:
         output.fail(f"nothing is planned: {manifest_files.problems(errors)}")
-    if not loaded.documents:
+    if not loaded.documents and not is_quiet:
         named = ["standard input" if name == STANDARD_INPUT else name for name in names]
         output.note(f"note: there is no object in {sample(named, most=3)}")
     return change

@@ -1,10 +1,13 @@
 """The companion goes on without prices where only the cloud cannot be asked."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 import typer
 
+from helpers.cluster_texts import POOL_TEXT
 from karpenter.dashboard.homes import companion
 from karpenter.dashboard.homes.companion import CompanionOptions
 from karpenter.dashboard.server.entrance import Entrance
@@ -57,3 +60,20 @@ def test_everything_else_ends_the_command(
 
 def test_no_browser_is_opened_where_none_is_wanted() -> None:
     assert not companion._opens_browser(options())
+
+
+def test_what_is_said_of_manifests_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pool = tmp_path / "pool.yaml"
+    pool.write_text(f"{POOL_TEXT}      requirements: []\n  wieght: 5\n")
+    made: list[object] = []
+
+    async def served(_: object, __: object, build: Callable[[], object]) -> None:
+        made.append(build())
+
+    monkeypatch.setattr(companion, "_until_stopped", served)
+    companion.run(options(str(pool)))
+
+    assert 1 == len(made)
+    assert 1 == capsys.readouterr().err.count('unknown field "spec.wieght"')

@@ -80,6 +80,27 @@ def test_a_token_that_is_none_is_refused(content: bytes, said: str, tmp_path: Pa
         Entrance(token_file=path).place()
 
 
+@pytest.mark.parametrize("name", ["https://nodes.example", "nodes.example:8765", "a b", "", "::1"])
+def test_a_host_name_that_no_request_can_name_is_refused(name: str) -> None:
+    with pytest.raises(EntranceError, match="write the name alone"):
+        Entrance(hosts=("localhost", "nodes_1.example", "[::1]", name)).place()
+
+
+@pytest.mark.parametrize("text", ["", " ", "shop,", "A B", "shop/web"])
+def test_namespaces_that_are_none_are_refused_in_place_of_showing_all(text: str) -> None:
+    ended = CliRunner().invoke(app, ["dashboard", FILES, "--port", "0", "--namespaces", text])
+
+    assert 2 == ended.exit_code
+    assert "is no namespace; name some, such as shop,payments" in ended.stderr
+
+
+def test_a_file_that_is_no_certificate_is_told_from_one_that_cannot_be_read(token: Path) -> None:
+    with pytest.raises(EntranceError, match="a certificate and its key in PEM format are expected"):
+        Entrance(certificate=token, key=token).place()
+    with pytest.raises(EntranceError, match="no such file"):
+        Entrance(certificate=token.parent / "nothing", key=token).place()
+
+
 def test_a_token_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(EntranceError, match=r"nothing: .*[Nn]o such file"):
         Entrance(token_file=tmp_path / "nothing").place()

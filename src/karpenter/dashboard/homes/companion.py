@@ -244,7 +244,10 @@ def _still(
     """Serve the cluster of manifests, which has no past."""
     source = options.source
     found = load_objects(
-        source.names, recursive=source.recursive, provider=source.provider or offline.DEFAULT
+        source.names,
+        recursive=source.recursive,
+        provider=source.provider or offline.DEFAULT,
+        is_quiet=True,  # the question has read the same files
     )
     settings, gates_are_set = plan_settings.assigned(options.assignments)
     cluster = StillCluster(

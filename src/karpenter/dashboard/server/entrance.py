@@ -6,6 +6,7 @@ are known: a page of another name could be foreign.
 """
 
 import ipaddress
+import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from karpenter.os_errors import os_reason
 
 SHORTEST_TOKEN: Final = 32
 _LONGEST_TOKEN: Final = 4096
+# A name or an address, as the gate compares it: browsers send ports, and it leaves them out
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
 class EntranceError(Exception):
@@ -55,6 +58,12 @@ class Entrance:
                 f"--host {self.host} opens the dashboard to the network: name what it is called"
                 " there with --allow-host"
             )
+        for name in self.hosts:
+            if not _HOST_NAME.fullmatch(name):
+                raise EntranceError(
+                    f"--allow-host {name!r}: write the name alone, such as nodes.example.com, without"
+                    " scheme, port and path"
+                )
         return Place(
             host=self.host,
             port=PORT if self.port is None else self.port,
@@ -86,7 +95,7 @@ class Entrance:
         if not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN:
             raise EntranceError(
                 f"--token-file {self.token_file}: the token has {len(token)} characters; it needs"
-                f" {SHORTEST_TOKEN} or more"
+                f" {SHORTEST_TOKEN} to {_LONGEST_TOKEN}"
             )
         if not (token.isascii() and token.isprintable()) or " " in token:
             raise EntranceError(
@@ -115,7 +124,7 @@ def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> N
     try:
         context.load_cert_chain(certificate, key)
     except ssl.SSLError as error:  # before OSError, which it is too
-        reason = error.reason or "it cannot be read"
+        reason = error.reason or "a certificate and its key in PEM format are expected"
         raise EntranceError(f"--tls-cert {certificate}, --tls-key {key}: {reason}") from error
     except OSError as error:
         raise EntranceError(

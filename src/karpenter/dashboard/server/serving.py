@@ -132,6 +132,8 @@ def _why_not(place: Place, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {place.port} is taken; choose another with {place.option}"
     reason = os_reason(error)
+    if error.errno != errno.EACCES:  # the port is not to blame
+        return f"the dashboard cannot listen on {place.host}: {reason}; choose another address"
     return (
         f"the dashboard cannot listen on port {place.port} of {place.host}: {reason};"
         f" choose another with {place.option}"
