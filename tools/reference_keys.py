@@ -34,6 +34,7 @@ _CORE: Final = {
     "karpenter.sh/requested-dra-drivers": "claim: drivers of devices that it waits for",
     "karpenter.sh/price-overlay-applied": "claim: a NodeOverlay changed the price",
     "cost.karpenter.sh/moved-by-rebalance": "claim: when a rebalance moved pods to it, and how many",
+    "cost.karpenter.sh/awaits-pods": "taint, `NoSchedule`, and annotation of a node that takes pods of a rebalance, with early binding: kept from the scheduler until the pods are there ([Rebalancing](../rebalance.md#what-then-happens))",
     "cost.karpenter.sh/spot-price": "claim of a pool with `cost.karpenter.sh/return-to-spot`: dollars per hour that its pods would cost on spot, sold out or not",
     "cost.karpenter.sh/fell-back": "claim: since when it runs on-demand although spot was allowed and cheaper ([Spot policy](../spot.md))",
     "cost.karpenter.sh/spot-on-sale": "such a claim: since when which instance types that fit have been on sale on spot",

@@ -78,6 +78,7 @@ def disruption_settings(settings: Settings) -> DisruptionSettings:
             payback=settings.rebalance_payback,
             pod_cost=settings.rebalance_pod_cost,
             cooldown=settings.rebalance_cooldown,
+            binds_pods=settings.early_binding,
         ),
         nomination=nomination_window(settings.batch_max_duration),
     )

@@ -34,6 +34,7 @@ class Changes(TypedDict, total=False):
     payback: timedelta
     pod_cost: float
     cooldown: timedelta
+    binds_pods: bool
 
 
 class World(DisruptionInputs, total=False):

@@ -12,6 +12,7 @@ from karpenter.controllers.disruption.emptiness_timestamp import EmptinessStamps
 from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
 from karpenter.controllers.disruption.legacy_health import LegacyHealth
 from karpenter.controllers.disruption.loop import DisruptionLoop
+from karpenter.controllers.disruption.move_binding import MoveBinder
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.reboot.controller import RebootController
 from karpenter.controllers.disruption.spot_return import SpotReturn
@@ -77,6 +78,8 @@ def disruption_controllers(
         ClaimConditions(context, planned, ineffective),
         queue,
         DisruptionLoop(context, queue, planned),
+        # Runs without early binding too: nodes that were closed must be opened
+        MoveBinder(context, planned),
         # Runs without repair too: a reboot that was begun must be finished
         RebootController(context, evictions),
         EmptinessStamps(context),

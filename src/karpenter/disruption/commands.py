@@ -72,6 +72,7 @@ class Command:
     terminate_first_reason: str = ""
     drain_bound: timedelta | None = None  # the deadline of the drain, after the deletion
     repair: Repair | None = None  # what is wrong with the machine
+    binds_pods: bool = False  # pods that come back are bound to the places of the plan
 
     @property
     def names(self) -> tuple[str, ...]:

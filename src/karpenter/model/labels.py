@@ -50,6 +50,7 @@ BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 PRICE_CEILING: Final = "cost.karpenter.sh/price-ceiling"  # dollars per hour of a launch
 MOVED_BY_REBALANCE: Final = "cost.karpenter.sh/moved-by-rebalance"  # when, and how many pods
+AWAITS_PODS: Final = "cost.karpenter.sh/awaits-pods"  # taint, and an annotation that says which
 SPOT_PRICE: Final = "cost.karpenter.sh/spot-price"  # the least its pods would cost on spot
 FELL_BACK: Final = "cost.karpenter.sh/fell-back"  # since when: on-demand, although spot was cheaper
 SPOT_ON_SALE: Final = "cost.karpenter.sh/spot-on-sale"  # since when, and which types

@@ -20,6 +20,8 @@ EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 UNREGISTERED: Final = Taint(key=labels.UNREGISTERED, effect=NO_EXECUTE)
 DISRUPTED: Final = Taint(key=labels.DISRUPTED, effect=NO_SCHEDULE)
 REBOOTING: Final = Taint(key=labels.REBOOTING, effect=NO_SCHEDULE)
+# Kept from the scheduler for a while: the pods planned for the node are bound by the controller
+AWAITS_PODS: Final = Taint(key=labels.AWAITS_PODS, effect=NO_SCHEDULE)
 
 # Taints of a starting node, removed by Kubernetes, the cloud provider or Karpenter once it is ready
 KNOWN_EPHEMERAL: Final = (

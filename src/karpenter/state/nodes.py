@@ -17,8 +17,8 @@ from karpenter.model import durations
 from karpenter.model import labels as keys
 from karpenter.model.conditions import INSTANCE_TERMINATING, READY, REBOOTING, TRUE, is_true
 from karpenter.model.resources import Resources, total
+from karpenter.model.taints import AWAITS_PODS, is_known_ephemeral, matches
 from karpenter.model.taints import REBOOTING as REBOOTING_TAINT
-from karpenter.model.taints import is_known_ephemeral, matches
 from karpenter.state.pods import is_daemon
 from karpenter.state.requests import pod_requests
 
@@ -123,8 +123,17 @@ class StateNode:
         return self._speaker.metadata.annotations
 
     @cached_property
+    def awaits_pods(self) -> bool:
+        """Whether the Node is kept from the scheduler until planned pods have been bound to it."""
+        return (
+            self.is_managed
+            and self.node is not None
+            and any(matches(taint, AWAITS_PODS) for taint in self.node.spec.taints)
+        )
+
+    @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints for the scheduler, without the ephemeral ones of a starting machine."""
+        """The taints that stay, without those of a machine that starts or awaits pods."""
         claim = self.node_claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -132,6 +141,8 @@ class StateNode:
             held = claim.spec.taints
         else:
             held = self.node.spec.taints if self.node else ()
+        if self.awaits_pods:
+            held = tuple(taint for taint in held if not matches(taint, AWAITS_PODS))
         if self.is_initialized and not self.is_rebooting:
             return held
         return tuple(taint for taint in held if not self._passes_by(taint, claim))

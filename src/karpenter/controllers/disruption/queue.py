@@ -7,7 +7,8 @@ are, so that nothing removes them for being empty.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +21,7 @@ from karpenter.controllers.disruption.conflict_retry import GoneError, change, r
 from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
 from karpenter.controllers.disruption.marking import Marker
 from karpenter.controllers.disruption.metrics import Tally
+from karpenter.controllers.disruption.move_binding import CLOSED_FOR, close
 from karpenter.controllers.disruption.rebalance_record import RebalanceRecord
 from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.termination.deadline import tightened
@@ -27,6 +29,7 @@ from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.methods.return_to_spot import is_return
 from karpenter.disruption.rebalance.history import RebalanceHistory
+from karpenter.disruption.rebalance.planned_places import Awaited, awaited_after
 from karpenter.disruption.rebalance.refusals import moved_pods
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
@@ -51,6 +54,7 @@ class Running:
     replacements: tuple[NodeClaim, ...]
     began: float  # on the monotonic clock
     moved_at: datetime | None = None  # when a rebalance began to move its pods
+    awaited: Mapping[str, Awaited] | None = None  # by node, where these pods are bound
     standing: set[str] = field(default_factory=set)  # replacements that were seen initialized
     going: set[str] = field(default_factory=set)  # candidates whose claims are deleted
 
@@ -150,6 +154,8 @@ class CommandQueue(Controller):
             return POLL_SECONDS
         if running.command.method == REBALANCE:
             await self._note_moves(running)
+        if running.command.binds_pods:
+            await self._close_places(running)
         await self._delete(running)
         self._ineffective.attempted(running.command)
         self._keep(running)
@@ -206,6 +212,19 @@ class CommandQueue(Controller):
         self._leaving |= {
             each.claim.metadata.uid: each.claim.metadata.name for each in running.command.candidates
         }
+
+    async def _close_places(self, running: Running) -> None:
+        """Keep the nodes that take moved pods for them; writing that again changes nothing."""
+        snapshot = self.context.state.snapshot()
+        if running.awaited is None:  # it counts pods that are there before the first one is moved
+            made = [claim.metadata.name for claim in running.replacements]
+            until = later(self.clock.now(), CLOSED_FOR)
+            running.awaited = awaited_after(running.command, made, snapshot, until)
+        for name, awaited in running.awaited.items():
+            machine = snapshot.node(name)
+            if machine is not None and machine.node is not None:
+                with suppress(GoneError):  # its pods are left to the scheduler
+                    await close(self.context, machine.node, awaited)
 
     async def _delete(self, running: Running) -> None:
         waiting = [c for c in running.command.candidates if c.name not in running.going]

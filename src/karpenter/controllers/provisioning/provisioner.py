@@ -92,7 +92,7 @@ class Provisioner(Loop):
             claim = machine.node_claim.metadata.name if machine.node_claim is not None else ""
             node = machine.node.metadata.name if machine.node is not None else ""
             await self._reporter.nominate(pods, node=node, claim=claim)
-            if claim and not machine.is_initialized:
+            if claim and (not machine.is_initialized or machine.awaits_pods):
                 self._planned.expect(claim, pods)
 
     async def _create(self, done: PlannedPass) -> tuple[NodeClaim, ...]:

@@ -95,7 +95,12 @@ def quick_refusal(proposal: Proposal) -> Refusal | None:
 
 
 def predicted_refusal(proposal: Proposal) -> Refusal | None:
-    """Whether kube-scheduler would undo a rebalance; it places every moved pod in turn."""
+    """Whether kube-scheduler would undo a rebalance; it places every moved pod in turn.
+
+    It is not asked where the pods are bound to the places of the plan.
+    """
+    if proposal.command.binds_pods:
+        return None
     detail = objection(proposal.view, proposal.command)
     return Refusal(RefusedAs.PREDICTED_REDISRUPTION, detail) if detail else None
 

@@ -21,6 +21,7 @@ from karpenter.disruption.methods.balanced import score_of
 from karpenter.disruption.methods.consolidation import Consolidation, is_balanced, without_place
 from karpenter.disruption.rebalance.history import RebalanceHistory, history_of
 from karpenter.disruption.rebalance.money import savings_of
+from karpenter.disruption.rebalance.planned_places import can_be_bound
 from karpenter.disruption.rebalance.refusals import (
     Proposal,
     Refusal,
@@ -162,7 +163,10 @@ class Rebalancing:
         )
         pools = sorted({each.pool for each in candidates if is_balanced(each)})
         scores = tuple(score_of(self.view, pool, command) for pool in pools)
-        return Proposal(self.view, replace(command, scores=scores), savings, self.history)
+        wants_binding = self.view.settings.rebalance.binds_pods
+        binds_pods = wants_binding and can_be_bound(self.view, command)
+        command = replace(command, scores=scores, binds_pods=binds_pods)
+        return Proposal(self.view, command, savings, self.history)
 
 
 def recipes_of(command: Command) -> tuple[Recipe, ...]:

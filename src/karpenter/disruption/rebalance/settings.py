@@ -30,6 +30,7 @@ class RebalanceSettings:
     payback: timedelta = timedelta(hours=24)  # savings over this time must repay the disruption
     pod_cost: float = 0.02  # dollars that one unit of eviction cost stands for
     cooldown: timedelta = timedelta(hours=1)  # how long the machines and workloads stay untouched
+    binds_pods: bool = False  # moved pods are bound to the places of the plan where that is safe
 
 
 # How long moves count towards the limit

@@ -8,11 +8,12 @@ of buffers, are not checked.
 Requests for devices are not checked here: such a pod enters the pass and may fail there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from karpenter.api.pods import Pod, PodSpec
+from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model.conditions import POD_SCHEDULED
 from karpenter.scheduling.compiled.fingerprints import fingerprint
@@ -20,6 +21,7 @@ from karpenter.scheduling.inputs.ignored_pods import Ignored, Objection, WhyIgno
 from karpenter.scheduling.inputs.node_constraints import node_constraint_objection, opts_out
 from karpenter.scheduling.inputs.storage import Storage
 from karpenter.scheduling.inputs.volume_checks import volume_objection
+from karpenter.state.object_keys import DEFAULT_NAMESPACE
 from karpenter.state.pods import is_bound, is_daemon, is_mirror, key_of
 
 _UNSCHEDULABLE: Final = "Unschedulable"
@@ -65,6 +67,24 @@ def uses_device_claims(spec: PodSpec) -> bool:
     return bool(spec.resource_claims) or any(
         container.resources.claims for container in (*spec.containers, *spec.init_containers)
     )
+
+
+def needs_scheduler(pod: Pod, claims: Mapping[str, PersistentVolumeClaim]) -> bool:
+    """Whether only the scheduler can bind a pod: it has to prepare volumes or devices.
+
+    ``claims``: those of the cluster, by ``namespace/name``. A volume without a claim needs nothing.
+    """
+    if uses_device_claims(pod.spec):
+        return True
+    namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
+    for volume in pod.spec.volumes:
+        if volume.ephemeral is not None:
+            return True
+        if volume.persistent_volume_claim is not None:
+            claim = claims.get(f"{namespace}/{volume.persistent_volume_claim.claim_name}")
+            if claim is None or not claim.spec.volume_name:
+                return True
+    return False
 
 
 class _Checker:
