@@ -260,7 +260,7 @@ def _home(
             if isinstance(outcome, Refusal):
                 continue
             shape, bits, _ = outcome
-            if bits & template.universe.reserved:
+            if joining.could_book(template, bits):
                 return None  # reservations are handed out in Karpenter's order
             rare = [(name, amount) for name, amount in pod_class.needs if name not in COMMON]
             allowed = template.room.fitting(claim.bits & shape.bits, {}, rare)

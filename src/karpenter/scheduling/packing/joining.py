@@ -230,6 +230,13 @@ class Joining:
             taken = 1 if name == NODES else template.largest_size(name, claim.bits)
             remaining[name] -= taken
 
+    def could_book(self, template: Template, bits: int) -> bool:
+        """Whether a claim with these offerings has to do with a reservation that is not used up."""
+        universe = template.universe
+        if self._reservations is None:
+            return bool(bits & universe.reserved)
+        return self._reservations.could_hold(universe, bits)
+
     def book(self, template: Template, claim: OpenClaim) -> None:
         """Hold the reservations a claim could use, and release those it no longer can."""
         if self._reservations is not None and template.has_reserved:

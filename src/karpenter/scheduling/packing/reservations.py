@@ -40,6 +40,14 @@ class Reservations:
         for name in self._credited:
             self._left[name] += (credits or {})[name]
 
+    def could_hold(self, universe: OfferingIndex, bits: int) -> bool:
+        """Whether any of these offerings is of a reservation that a claim may wait for or hold."""
+        return any(
+            offering.reservation_capacity > 0 or offering.reservation_id in self._credited
+            for bit in universe.members(bits & universe.reserved)
+            for offering in (universe.offerings[bit],)
+        )
+
     def judge(
         self, universe: OfferingIndex, bits: int, held: frozenset[str]
     ) -> frozenset[str] | ReservedOut:
