@@ -26,7 +26,7 @@ from karpenter.api.meta import Condition, Resource, kind_of
 from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.clock import SystemClock
+from karpenter.clock import Clock, SystemClock
 from karpenter.cloud.provider import (
     CloudError,
     CloudProvider,
@@ -41,7 +41,7 @@ from karpenter.inquiry import offline
 from karpenter.inquiry.overlay import Overlay
 from karpenter.inquiry.snapshots import snapshot_of_cluster, with_judged_budgets
 from karpenter.kube.access.config import ClusterConfig, load_config
-from karpenter.kube.client import Client
+from karpenter.kube.client import Client, Limiter
 from karpenter.kube.errors import (
     ApiError,
     ConfigError,
@@ -186,7 +186,7 @@ async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | No
     """A cluster with what only its provider knows."""
     _exclude_sold_out(cloud, snapshot)
     snapshot = await _with_provider_drift(snapshot, cloud)
-    types = await _types(snapshot.node_pools.values(), cloud)
+    types = await _types(snapshot.node_pools.values(), cloud, output.warning)
     return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
 
 
@@ -196,6 +196,46 @@ async def is_sandbox(kube: Client) -> bool:
     with suppress(ApiError, UnreadableAnswerError):
         return (await kube.version()).endswith(_SANDBOX)
     return False
+
+
+async def asked_again(
+    transport: Transport,
+    clock: Clock,
+    *,
+    provider: str,
+    pools: Iterable[NodePool],
+    settings: Settings,
+    environment: Mapping[str, str],
+    limiter: Limiter | None = None,
+) -> LiveCluster | None:
+    """What a provider sells now at prices it is asked for; None where they never change.
+
+    Args:
+        transport: the way to the cluster, of which only what reads is used.
+        clock: the clock of the provider.
+        provider: its name.
+        pools: those of the cluster now.
+        settings: those of the provider.
+        environment: the environment variables of the process.
+        limiter: limits the requests to the cluster.
+
+    Raises:
+        CloudError, KubeError, ProviderError: the provider cannot be asked, or not for all prices.
+    """
+    kube = Client(transport, clock, may_write=lambda: False, limiter=limiter)
+    if offline.may_be_simulated(provider) and await is_sandbox(kube):
+        return None
+    rng = random.Random()  # noqa: S311 nothing secret hangs on it
+    given = ProviderContext(kube, clock, settings, environment, rng, only_reads=True)
+    cloud = load_provider(provider)(given)
+    if not isinstance(cloud, KnowsPrices):
+        return None
+    await cloud.refresh_prices()
+    missing: list[str] = []
+    types = await _types(pools, cloud, missing.append)
+    if missing:
+        raise CloudError("; ".join(missing))
+    return LiveCluster(Snapshot(), types, cloud.facts, tuple(cloud.repair_policies))
 
 
 async def _time_there(transport: Transport) -> datetime | None:
@@ -374,13 +414,13 @@ async def with_commitments(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot
 
 
 async def _types(
-    pools: Iterable[NodePool], cloud: CloudProvider
+    pools: Iterable[NodePool], cloud: CloudProvider, told: Callable[[str], None]
 ) -> dict[str, tuple[InstanceType, ...]]:
-    """The instance types of pools; none where the provider cannot list them."""
+    """The instance types of pools; where the provider cannot list them, none, and why is told."""
     from karpenter.controllers.pool_types import PoolTypes
 
     def complain(pool: str, why: str) -> None:
-        output.warning(f"NodePool {pool}: its instance types cannot be listed: {why}")
+        told(f"NodePool {pool}: its instance types cannot be listed: {why}")
 
     facts = cloud.facts
     asked = [pool for pool in pools if facts.serves(pool.spec.template.spec.node_class_ref)]

@@ -106,4 +106,5 @@ def test_it_stands_beside_a_cluster_that_somebody_else_runs(tmp_path: Path) -> N
     assert ["node-1", "node-2"] == sorted(view["nodes"]["name"])
     assert "live" == view["source"]
     assert about["canPlan"]
+    assert about["prices"].startswith("Those of kwok, asked for at ")
     assert about["history"]["since"] == view["at"]

@@ -57,14 +57,6 @@ class Seller:
         )
         found = supply_of(offer, pools, self._others)
         self._listed, self._listed_at = pools, now
-        if known is None or not _is_same(known, found):
+        if known is None or not known.is_same(found):
             self._supply = known = found
         return known
-
-
-def _is_same(one: Supply, other: Supply) -> bool:
-    return (
-        one.pools == other.pools
-        and one.references == other.references
-        and one.repair_policies == other.repair_policies
-    )

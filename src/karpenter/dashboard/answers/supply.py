@@ -41,6 +41,14 @@ class Supply:
         found.setdefault(id(self.others), self.others)
         return list(found.values())
 
+    def is_same(self, other: "Supply") -> bool:
+        """Whether the same is sold at the same prices."""
+        return (
+            self.pools == other.pools
+            and self.references == other.references
+            and self.repair_policies == other.repair_policies
+        )
+
     @property
     def offer(self) -> CloudOffer:
         """The same as planners take it."""

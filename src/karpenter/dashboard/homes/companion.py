@@ -1,7 +1,8 @@
 """The companion: the dashboard of any cluster that can be read, or of manifests, until it is stopped.
 
-Nothing is installed and nothing is written. What machines there are is asked once, as ``plan`` asks
-it, so that its sentences about a cluster that cannot be read are those of ``plan`` too.
+Nothing is installed and nothing is written. What machines there are is asked first as ``plan`` asks
+it, so that its sentences about a cluster that cannot be read are those of ``plan`` too; prices are
+asked for again later.
 """
 
 import asyncio
@@ -30,8 +31,13 @@ from karpenter.console.quiet import run_quietly
 from karpenter.dashboard.answers.answers import Origin
 from karpenter.dashboard.history import History
 from karpenter.dashboard.history_file import HistoryFile, HistoryFileError
-from karpenter.dashboard.homes.followed import Market, Options, followed_dashboard
-from karpenter.dashboard.homes.offered import Offered
+from karpenter.dashboard.homes.followed import (
+    FollowedHome,
+    Market,
+    Options,
+    followed_dashboard,
+)
+from karpenter.dashboard.homes.offered import Offered, Renewal
 from karpenter.dashboard.homes.still import StillCluster, still_dashboard
 from karpenter.dashboard.server.entrance import Entrance, EntranceError, load_certificate
 from karpenter.dashboard.server.serving import Address, Place, ServingError
@@ -39,19 +45,27 @@ from karpenter.dashboard.shown import Shown
 from karpenter.inquiry import offline
 from karpenter.inquiry import settings as plan_settings
 from karpenter.inquiry.files import load_objects
-from karpenter.inquiry.question import STANDARD_INPUT, Question, Source, question
+from karpenter.inquiry.live import asked_again
+from karpenter.inquiry.question import (
+    STANDARD_INPUT,
+    CloudOffer,
+    Question,
+    Source,
+    question,
+)
 from karpenter.kube.access.config import load_config
 from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.limiter import Limiter
-from karpenter.kube.read_only import ReadOnlyClient
+from karpenter.kube.read_only import ReadOnlyClient, ReadOnlyTransport
+from karpenter.scheduling.inputs.cluster import catalogue_of
+from karpenter.settings import Settings
 from karpenter.visible import visible
 
 _PER_SECOND: Final = 5.0  # requests to the API server
 _AT_ONCE: Final = 10
 _KEY_BYTES: Final = 32
 _CERTIFICATE_SECONDS: Final = 60.0
-_LIVE_PRICES: Final = "Those of {provider}, asked for when the dashboard began."
 _FILE_PRICES: Final = "Those of {file}."
 _SETTINGS: Final = (
     "The defaults, and what --set says; those of the cluster's controller are not read."
@@ -123,16 +137,25 @@ def _asked(options: CompanionOptions) -> Question | None:
 
 async def _is_readable(options: CompanionOptions) -> bool:
     try:
-        async with _reading(options, SystemClock()) as kube:
-            await kube.page(Node, limit=1)
+        async with _connected(options, SystemClock()) as there:
+            await there.reads.page(Node, limit=1)
     except KubeError:
         return False
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """The way to a cluster, on which nothing but reads is sent."""
+
+    transport: ReadOnlyTransport
+    limiter: Limiter
+    reads: ReadOnlyClient
+
+
 @asynccontextmanager
-async def _reading(options: CompanionOptions, clock: Clock) -> AsyncIterator[ReadOnlyClient]:
-    """A client of the cluster that can only read.
+async def _connected(options: CompanionOptions, clock: Clock) -> AsyncIterator[_Connection]:
+    """A connection to the cluster.
 
     Raises:
         KubeError: the kubeconfig cannot be used.
@@ -144,8 +167,10 @@ async def _reading(options: CompanionOptions, clock: Clock) -> AsyncIterator[Rea
     transport = HttpTransport(
         config, clock, user_agent=f"karpenter-dashboard/{__version__}", environment=environment
     )
+    limiter = Limiter(clock, _PER_SECOND, _AT_ONCE)
+    reads = ReadOnlyClient(transport, clock, limiter=limiter)
     try:
-        yield ReadOnlyClient(transport, clock, limiter=Limiter(clock, _PER_SECOND, _AT_ONCE))
+        yield _Connection(ReadOnlyTransport(transport), limiter, reads)
     finally:
         await transport.close()
 
@@ -220,19 +245,62 @@ async def _live(
         namespace=asked.namespace if asked is not None else "",
         gates_are_set=gates_are_set,
     )
-    file = source.instance_types
-    prices = _LIVE_PRICES.format(provider=provider)
-    if file is not None:
-        prices = _FILE_PRICES.format(file=shown.name(file))
     async with (
-        _reading(options, clock) as kube,
-        followed_dashboard(kube, clock, wanted, history=history) as dashboard,
+        _connected(options, clock) as there,
+        followed_dashboard(there.reads, clock, wanted, history=history) as dashboard,
     ):
-        home = dashboard.home
-        if asked is not None and provider:
-            offered = Offered(asked.offer, home.followed.of(NodePool).list)
-            home.trade(Market(offered.supply, settings, prices, _SETTINGS))
-        yield dashboard.address
+        if asked is None or not provider:
+            yield dashboard.address
+            return
+        renewal = _sold(options, there, clock, shown, settings, asked.offer, dashboard.home)
+        renewing = asyncio.create_task(renewal.run()) if renewal is not None else None
+        try:
+            yield dashboard.address
+        finally:
+            if renewing is not None:
+                renewing.cancel()
+                await asyncio.gather(renewing, return_exceptions=True)
+
+
+def _sold(
+    options: CompanionOptions,
+    there: _Connection,
+    clock: Clock,
+    shown: Shown,
+    settings: Settings,
+    offer: CloudOffer,
+    home: FollowedHome,
+) -> Renewal | None:
+    """Have what there is to buy, and return what asks for it again; None for machines of a file."""
+    source, environment = options.source, options.environment
+    pools = home.followed.of(NodePool)
+    offered = Offered(offer, pools.list)
+
+    def told(prices: str) -> None:
+        home.trade(Market(offered.supply, settings, prices, _SETTINGS))
+
+    if source.instance_types is not None:
+        told(_FILE_PRICES.format(file=shown.name(source.instance_types)))
+        return None
+
+    async def again() -> CloudOffer | None:
+        named = source.provider or environment.get("CLOUD_PROVIDER")
+        known = await asked_again(
+            there.transport,
+            clock,
+            provider=named or offline.provider_of(pools.list()),
+            pools=pools.list(),
+            settings=settings,
+            environment=environment,
+            limiter=there.limiter,
+        )
+        if known is None:
+            return None
+        return CloudOffer(catalogue_of(known.types), known.facts, known.repair_policies)
+
+    renewal = Renewal(offered, again, clock, offer.facts.name, told=told, warn=output.warning)
+    told(renewal.prices)
+    return renewal
 
 
 def _still(

@@ -1,14 +1,32 @@
-"""What there is to buy, as it was offered when the dashboard began."""
+"""What there is to buy, as it was offered last, and when its provider is asked again.
 
-from collections.abc import Callable, Iterable
+A companion has no controller beside it that asks for prices, so it does so itself, as often as a
+controller would.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from karpenter.api.karpenter import NodePool
+from karpenter.clock import Clock
+from karpenter.cloud.provider import CloudError
+from karpenter.cloud.registry import ProviderError
 from karpenter.dashboard.answers.supply import Supply, supply_of
 from karpenter.inquiry.question import CloudOffer
+from karpenter.kube.errors import KubeError
+
+EVERY: Final = timedelta(hours=12)
+AFTER_FAILURE: Final = timedelta(hours=1)
+_PRICES: Final = "Those of {provider}, asked for at {at}."
+_OLD_PRICES: Final = (
+    "Those of {provider}, asked for at {at}. They could not be asked for again at {failed}; why is in"
+    " the output of the dashboard."
+)
 
 
 class Offered:
-    """An offer that does not change, for pools that do; the supply is made anew for other pools."""
+    """An offer for pools that may change; the supply is made anew for other pools."""
 
     def __init__(self, offer: CloudOffer, pools: Callable[[], Iterable[NodePool]]) -> None:
         """Take an offer; ``pools`` are those of the cluster now."""
@@ -16,12 +34,87 @@ class Offered:
         self._pools = pools
         self._listed: tuple[NodePool, ...] = ()
         self._supply: Supply | None = None
+        self._is_current = False
+
+    def renew(self, offer: CloudOffer) -> None:
+        """Have another offer from now on."""
+        self._offer = offer
+        self._is_current = False
 
     async def supply(self) -> Supply:
-        """What there is to buy now."""
+        """What there is to buy now; the same object for as long as it is the same."""
         pools = tuple(sorted(self._pools(), key=lambda pool: pool.metadata.name))
-        if self._supply is None or pools != self._listed:
-            # A pool that the offer does not know yet buys what others of its class do
-            known = [pool for pool in pools if self._offer.catalogue(pool)]
-            self._supply, self._listed = supply_of(self._offer, known), pools
-        return self._supply
+        known = self._supply
+        if known is not None and self._is_current and pools == self._listed:
+            return known
+        # A pool that the offer does not know yet buys what others of its class do
+        found = supply_of(self._offer, [pool for pool in pools if self._offer.catalogue(pool)])
+        if known is None or not known.is_same(found):
+            self._supply = known = found
+        self._listed, self._is_current = pools, True
+        return known
+
+
+class Renewal:
+    """Asks for an offer again from time to time; the one of before stays where that fails."""
+
+    def __init__(
+        self,
+        offered: Offered,
+        ask: Callable[[], Awaitable[CloudOffer | None]],
+        clock: Clock,
+        provider: str,
+        *,
+        told: Callable[[str], object],
+        warn: Callable[[str], object],
+    ) -> None:
+        """Prepare; the offer there is counts as asked for now.
+
+        Args:
+            offered: has the offer.
+            ask: asks the provider; None where its prices do not change.
+            clock: says when to ask.
+            provider: its name.
+            told: called with whose prices there are and of when, a sentence, once that has changed.
+            warn: told why the provider could not be asked.
+        """
+        self._offered = offered
+        self._ask = ask
+        self._clock = clock
+        self._provider = provider
+        self._told = told
+        self._warn = warn
+        self._at = _minute(clock.now())
+
+    @property
+    def prices(self) -> str:
+        """Whose prices there are and of when, a sentence."""
+        return _PRICES.format(provider=self._provider, at=self._at)
+
+    async def run(self) -> None:
+        """Ask until cancelled, or until there is nothing to ask for."""
+        wait = EVERY
+        while True:
+            await self._clock.sleep(wait.total_seconds())
+            try:
+                offer = await self._ask()
+            except (CloudError, KubeError, ProviderError, TimeoutError) as error:
+                wait = AFTER_FAILURE
+                self._fail(error)
+                continue
+            if offer is None:
+                return
+            wait, self._at = EVERY, _minute(self._clock.now())
+            self._offered.renew(offer)
+            self._told(self.prices)
+
+    def _fail(self, error: Exception) -> None:
+        """Keep the prices of before; the reason may name accounts and roles, so pages do not have it."""
+        failed = _minute(self._clock.now())
+        why = str(error) or "it took too long"
+        self._warn(f"{self._provider} could not be asked for prices, those of before stay: {why}")
+        self._told(_OLD_PRICES.format(provider=self._provider, at=self._at, failed=failed))
+
+
+def _minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
