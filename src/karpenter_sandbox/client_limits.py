@@ -36,45 +36,50 @@ class LimitedClient(Client):
     def __init__(self, backend: Backend, limiter: Limiter) -> None:
         super().__init__(backend)
         self._limiter = limiter
+        self.is_limited = True
+
+    async def _turn(self) -> None:
+        if self.is_limited:
+            await self._limiter.take()
 
     async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject:
         """Create an object."""
-        await self._limiter.take()
+        await self._turn()
         return await super().create(obj, namespace=namespace)
 
     async def update(self, obj: JsonObject) -> JsonObject:
         """Replace an object."""
-        await self._limiter.take()
+        await self._turn()
         return await super().update(obj)
 
     async def update_status(self, obj: JsonObject) -> JsonObject:
         """Replace the status of an object."""
-        await self._limiter.take()
+        await self._turn()
         return await super().update_status(obj)
 
     async def patch(self, *what: Any, **options: Any) -> JsonObject:
         """Change an object in part."""
-        await self._limiter.take()
+        await self._turn()
         return await super().patch(*what, **options)
 
     async def delete(self, *what: Any, **options: Any) -> JsonObject:
         """Delete an object."""
-        await self._limiter.take()
+        await self._turn()
         return await super().delete(*what, **options)
 
     async def evict(self, namespace: str, name: str, *, grace_period: int | None = None) -> None:
         """Evict a pod."""
-        await self._limiter.take()
+        await self._turn()
         await super().evict(namespace, name, grace_period=grace_period)
 
     async def bind(self, namespace: str, name: str, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node."""
-        await self._limiter.take()
+        await self._turn()
         await super().bind(namespace, name, node, uid=uid)
 
     async def scale(
         self, api_version: str, resource: str, namespace: str | None, name: str, replicas: int
     ) -> None:
         """Set the number of replicas."""
-        await self._limiter.take()
+        await self._turn()
         await super().scale(api_version, resource, namespace, name, replicas)

@@ -6,8 +6,8 @@ clock. In virtual time, two runs with the same seed make the same writes at the 
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -134,6 +134,8 @@ class Cluster:
         self.runtime: Final = Runtime(self.client, clock, is_strict=is_strict)
         self.machines: Final = Machines(timing, delays)
         self._limits = limits or ClientLimits()
+        self._limited: list[LimitedClient] = []
+        self._scheduler: Scheduler | None = None
         self._seed = seed or 0
         self._task: asyncio.Task[None] | None = None
 
@@ -169,6 +171,23 @@ class Cluster:
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
+
+    @contextmanager
+    def furnished(self) -> Iterator[None]:
+        """While the block runs, controllers need not wait for their turn, and no pod is placed.
+
+        So a cluster gets what it is to have from the start, and pods the nodes they are to be on.
+        """
+        assert self._scheduler is not None, "the cluster has started"
+        self._scheduler.hold()
+        for client in self._limited:
+            client.is_limited = False
+        try:
+            yield
+        finally:
+            for client in self._limited:
+                client.is_limited = True
+            self._scheduler.resume()
 
     async def wait(self) -> None:
         """Wait until the cluster ends by itself, which only an error makes it do."""
@@ -222,6 +241,7 @@ class Cluster:
         runtime.add(EventExpiry(runtime, self.client, self.backend))
         runtime.add(Compaction(runtime, self.backend))
         scheduler = Scheduler(runtime, self._client(self._limits.scheduler), seed=self._seed)
+        self._scheduler = scheduler
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)
 
@@ -229,7 +249,9 @@ class Cluster:
         """A client for one controller, which alone its limit counts for."""
         if limit is None:
             return self.client
-        return LimitedClient(self.backend, Limiter(self.clock, limit.qps, limit.burst))
+        limited = LimitedClient(self.backend, Limiter(self.clock, limit.qps, limit.burst))
+        self._limited.append(limited)
+        return limited
 
 
 def last_moment(data_file: Path) -> datetime | None:

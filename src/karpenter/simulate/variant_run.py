@@ -20,7 +20,7 @@ from karpenter.simulate.report.document import outcomes_so_far
 from karpenter.simulate.scenario.models import Expectation
 from karpenter.simulate.seam import VariantRun, View
 from karpenter.simulate.timeline import Moment, Undo, happen, moments
-from karpenter.simulate.world import PRELUDE, Hooks, Progress, Setup, World
+from karpenter.simulate.world import FURNISHING, PRELUDE, Hooks, Progress, Setup, World
 from karpenter_sandbox.controllers.cluster.service_accounts import first_account, root_certificate
 from karpenter_sandbox.kubelet.faults import SIMULATED
 from karpenter_sandbox.status import ApiError
@@ -61,12 +61,18 @@ class _Runner:
         self._world = World(setup, hooks, self._chance)
         self._warnings: list[str] = []
         self._judged: list[JsonObject] = []  # outcomes of expectations of steps
+        demand = Demand(
+            setup.scenario, self._chance, setup.samples, setup.files, setup.until, setup.start
+        )
+        self._starts = demand.recorded_starts()
+        self._asked = demand.operations()
 
     async def live(self) -> VariantRun:
         """Run from the start to the end, or to where it is stopped."""
         await self._world.cluster.start()
         try:
-            await self._world.clock.sleep(PRELUDE - self._world.clock.monotonic())
+            ahead = FURNISHING if self._starts else 0.0
+            await self._world.clock.sleep(PRELUDE - ahead - self._world.clock.monotonic())
             return await self._lived()
         finally:
             await self._world.cluster.stop()
@@ -179,7 +185,18 @@ class _Runner:
             await self._create(obj)
         for workload in self._scenario.workloads:
             await self._ensure_namespace(workload.namespace)
+        if self._starts:
+            self._warnings += await self._world.furnish(self._starts, self._ask_for_the_first)
+            await self._wait_until(0.0)
         self._world.controllers.start()
+
+    async def _ask_for_the_first(self) -> None:
+        """Ask for all that users ask for at the very start."""
+        for operation in self._asked:
+            if operation.at > 0:
+                self._asked = itertools.chain([operation], self._asked)
+                return
+            await self._operate(operation)
 
     def _price_events(self) -> Iterator[tuple[float, int, Any]]:
         moves = price_moves(
@@ -196,11 +213,7 @@ class _Runner:
         return ((moment.at, 1, moment) for moment in found)
 
     def _demand(self) -> Iterator[tuple[float, int, Any]]:
-        setup = self._setup
-        demand = Demand(
-            setup.scenario, self._chance, setup.samples, setup.files, setup.until, setup.start
-        )
-        return ((operation.at, 2, operation) for operation in demand.operations())
+        return ((operation.at, 2, operation) for operation in self._asked)
 
     async def _wait_until(self, at: float) -> None:
         # The clock's own sum, so that the same instant has the same number

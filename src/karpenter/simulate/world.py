@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,6 +22,7 @@ from karpenter.simulate.amounts import Drawer, Samples, matches
 from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.generators import changed_template
 from karpenter.simulate.demand.objects import API_VERSIONS
+from karpenter.simulate.demand.recorded_start import RecordedStart
 from karpenter.simulate.engine.cloud import (
     Machine,
     Machines,
@@ -31,6 +32,7 @@ from karpenter.simulate.engine.cloud import (
 )
 from karpenter.simulate.engine.controllers import Controllers, OffsetClock
 from karpenter.simulate.engine.delays import DrawnDelays
+from karpenter.simulate.engine.furnishing import Furnishing
 from karpenter.simulate.engine.price_moves import PriceMove
 from karpenter.simulate.engine.traffic import SeenTransport, SlowTransport
 from karpenter.simulate.faults import Faults, FaultyTransport, KeyedDice
@@ -54,6 +56,8 @@ from karpenter_sandbox.store.store import Event
 
 # Virtual time in which an empty cluster starts, before the scenario begins
 PRELUDE: Final = 10.0
+# The last part of it, in which a cluster gets what a recorded one had
+FURNISHING: Final = 4.0
 _NOT_FOUND: Final = 404
 _HOURS: Final = {"h": 3600.0, "d": 86_400.0}
 
@@ -329,6 +333,32 @@ class World:
             faulty.faults = before
 
         return undo
+
+    async def furnish(
+        self, starts: Sequence[RecordedStart], ask: Callable[[], Awaitable[None]]
+    ) -> list[str]:
+        """Let the cluster have what recorded ones had, before the scenario starts.
+
+        Args:
+            starts: what they had.
+            ask: asks for what users had asked for.
+
+        Returns:
+            A warning about what cannot be there.
+        """
+        furnishing = Furnishing(self.cluster, self.machines, self._setup.start, starts)
+        pools = {
+            obj["metadata"]["name"] for obj in self.cluster.store.list("karpenter.sh", "nodepools")
+        }
+        self._delays.is_furnishing = True
+        try:
+            with self.cluster.furnished():
+                await ask()
+                warnings = await furnishing.add_machines(pools, self.market.list_prices)
+                await furnishing.place_pods(self.clock, lambda: -self.now())
+        finally:
+            self._delays.is_furnishing = False
+        return warnings
 
     def mark(self, kind: str, text: str, nodes: Sequence[str]) -> None:
         """Tell observers of a step."""

@@ -44,6 +44,8 @@ class Scheduler:
         self._clock = runtime.clock
         self._runtime = runtime
         self._wakeup = asyncio.Event()
+        self._may_place = asyncio.Event()
+        self._may_place.set()
         self._storage_changed = asyncio.Event()
         self._recorder = Recorder(client, runtime.clock, DEFAULT_SCHEDULER)
         pods = runtime.informer("v1", "pods")
@@ -58,6 +60,14 @@ class Scheduler:
         self._placement = Placement(self._cluster, classes, budgets.read, random)
         self._spawn: Callable[[Coroutine[Any, Any, None]], object]
 
+    def hold(self) -> None:
+        """Place no pods until ``resume``."""
+        self._may_place.clear()
+
+    def resume(self) -> None:
+        """Place pods again."""
+        self._may_place.set()
+
     async def run(self) -> None:
         """Place pods until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -68,6 +78,7 @@ class Scheduler:
     async def _loop(self) -> None:
         turn = 0
         while True:
+            await self._may_place.wait()
             self._feed.refresh()
             self._queue.flush(self._clock.monotonic())
             await self._mark_gated()

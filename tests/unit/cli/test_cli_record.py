@@ -79,7 +79,7 @@ def spoilt(name: str) -> None:
     elif name == "broken":
         segment.write_bytes(b"no recording")
     elif name == "later":
-        segment.write_bytes(compressed(b'{"recording": 2}\n'))
+        segment.write_bytes(compressed(b'{"recording": 3}\n'))
     elif name == "hashed":
         head = head_line(Head(1e9, 1, None, "another key"))
         segment.write_bytes(compressed(head, whole_line(1e9), end_line(1e9)))
@@ -97,7 +97,7 @@ def spoilt(name: str) -> None:
         ),
         (
             "later",
-            "-o later: cannot be continued: events-0001.jsonl.gz:1: the recording has version 2,",
+            "-o later: cannot be continued: events-0001.jsonl.gz:1: the recording has version 3,",
         ),
         ("hashed", "-o hashed: its recording has names of another kind; hash them with the --key"),
     ],
@@ -161,7 +161,7 @@ workloads: [{name: recorded, recording: {file: "events-*.jsonl.gz"}}]
     [
         ({}, "events-*.jsonl.gz matches no file"),
         ({1: b"nothing"}, "events-0001.jsonl.gz:1: this is no whole recording"),
-        ({1: compressed(b'{"recording": 9}\n')}, "the recording has version 9, and only version 1"),
+        ({1: compressed(b'{"recording": 9}\n')}, "the recording has version 9, and only 1 to 2"),
         ({1: compressed(head_line(Head(1e9, 1, None, "")))[:9]}, "none of it is left"),
     ],
 )

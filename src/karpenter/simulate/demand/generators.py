@@ -22,9 +22,10 @@ from karpenter.simulate.demand.objects import (
     scaled_object,
 )
 from karpenter.simulate.demand.operations import Operation, created, digest, in_order
+from karpenter.simulate.demand.recorded_start import RecordedStart
 from karpenter.simulate.demand.tables import buckets
 from karpenter.simulate.lengths import per_second, seconds
-from karpenter.simulate.scenario.models import Curve, Diurnal, Scenario, Workload
+from karpenter.simulate.scenario.models import Curve, Diurnal, Replay, Scenario, Workload
 
 _METRIC_PERIOD: Final = 15.0
 _RATE_PERIOD: Final = 60.0  # over which the rate of a curve is taken to be constant
@@ -45,6 +46,14 @@ class Demand:
     def operations(self) -> Iterator[Operation]:
         """All operations of all workloads, in order."""
         return in_order([self.of(workload) for workload in self.scenario.workloads])
+
+    def recorded_starts(self) -> list[RecordedStart]:
+        """What recorded clusters had at the start of the scenario."""
+        return [
+            self._replayed(each.recording).start()
+            for each in self.scenario.workloads
+            if each.recording is not None
+        ]
 
     def digest(self) -> str:
         """A SHA-256 of the operations."""
@@ -77,10 +86,12 @@ class Demand:
             rows = csv_rows.Rows(workload, workload.csv, self.files[workload.csv.file])
             return rows.operations()
         if workload.recording is not None:
-            segments = recording.segments_of(self.files, workload.recording.file)
-            return recording.Replayed(segments, self.start).operations()
+            return self._replayed(workload.recording).operations()
         assert workload.sktrace is not None
         return sktrace.read(workload.sktrace, self.files[workload.sktrace.file]).operations()
+
+    def _replayed(self, replay: Replay) -> recording.Replayed:
+        return recording.Replayed(recording.segments_of(self.files, replay.file), self.start)
 
     def _scaled(
         self, workload: Workload, levels: "list[tuple[float, int]] | Iterator[tuple[float, int]]"

@@ -11,14 +11,14 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
-from karpenter.model import labels
 from karpenter.simulate.demand.objects import JOB_TTL, RUN_DURATION
 from karpenter.simulate.demand.operations import Operation, Verb
+from karpenter.simulate.demand.recorded_start import RecordedStart, recorded_start, unusable
 from karpenter.simulate.demand.sktrace import DURATIONS, SERIES
 from karpenter.simulate.demand.tables import DataError
 from karpenter.simulate.lengths import shown
 from karpenter.simulate.record.facts import finished, started
-from karpenter.simulate.record.kinds import controller_of, is_owned
+from karpenter.simulate.record.kinds import controller_of, is_of_deployment, is_owned
 from karpenter.simulate.record.recorder import SCALED, replicas
 from karpenter.simulate.record.segments import Change, Gap, Key, Reading, RecordingError, read
 
@@ -86,13 +86,35 @@ class Replayed:
             yield from play.take(each)
         yield from play.begin()
 
+    def start(self) -> RecordedStart:
+        """What there was at the beginning.
+
+        Raises:
+            DataError: the recording cannot be used.
+        """
+        return recorded_start(self._there(), self._start)
+
+    def _there(self) -> dict[Key, JsonObject]:
+        """All objects that there were when the replay begins."""
+        found: dict[Key, JsonObject] = {}
+        begins: float | None = None
+        for each in self._read():
+            if isinstance(each, Gap):
+                continue
+            begins = _begins(each, self._start) if begins is None else begins
+            if each.at > begins:
+                break
+            _keep(found, each)
+        return found
+
     def warnings(self) -> list[str]:
         """What a report has to repeat.
 
         Raises:
             DataError: the recording cannot be used.
         """
-        reading, counts = Reading(), _Omitted(self._start)
+        there = self._there()
+        reading, counts = Reading(), _Omitted(there, recorded_start(there, self._start))
         for each in self._read(reading):
             counts.take(each)
         found = [self._of_gap(gap) for gap in reading.gaps[:_MOST_NAMED]]
@@ -160,6 +182,7 @@ class _Play:
         self._start = start
         self._lives = lives
         self._there: dict[Key, JsonObject] | None = {}  # until the scenario starts
+        self._begins: float | None = None  # up to when changes have been there from the start
         self._made: dict[Key, JsonObject] = {}  # recorded object -> what was made of it
         self._overheads: dict[str, JsonObject] = {}  # runtime class -> overhead of pods
         self._at = 0.0
@@ -172,11 +195,10 @@ class _Play:
             overhead = (change.after.get("overhead") or {}).get("podFixed")
             self._overheads[change.key[2]] = overhead or {}
         if self._there is not None:
-            if change.at <= self._start:
-                if change.after is None:
-                    self._there.pop(change.key, None)
-                else:
-                    self._there[change.key] = change.after
+            if self._begins is None:
+                self._begins = _begins(change, self._start)
+            if change.at <= self._begins:
+                _keep(self._there, change)
                 return
             yield from self.begin()
         self._at = max(self._at, change.at - self._start)
@@ -309,9 +331,8 @@ class _Play:
 class _Omitted:
     """Counts what a replay leaves out, for a warning of each kind."""
 
-    def __init__(self, start: float) -> None:
-        self._start = start
-        self._nodes: set[str] = set()
+    def __init__(self, there: Mapping[Key, JsonObject], start: RecordedStart) -> None:
+        self._nodes = unusable(there, start)
         self._volumes: set[Key] = set()
         self._foreign: set[Key] = set()
         self._changed_pools: set[str] = set()
@@ -322,10 +343,7 @@ class _Omitted:
             return
         kind, _, name = change.key
         after = change.after
-        if kind == "Node" and change.at <= self._start:
-            is_of_pool = labels.NODEPOOL in ((after or {}).get("metadata") or {}).get("labels", {})
-            (self._nodes.add if is_of_pool else self._nodes.discard)(name)
-        elif kind == "NodePool" and change.before is not None:
+        if kind == "NodePool" and change.before is not None:
             if after is None or change.before.get("spec") != after.get("spec"):
                 self._changed_pools.add(name)
         elif after is not None and _is_foreign(after):
@@ -338,8 +356,8 @@ class _Omitted:
         found = []
         if self._nodes:
             found.append(
-                f"the replay begins without the {_counted(len(self._nodes), 'node')} of pools that the"
-                " cluster had, and buys what their pods need"
+                f"the replay begins without {_counted(len(self._nodes), 'node')} of pools that had no"
+                " claim, was not ready yet, or was going"
             )
         if self._volumes:
             found.append(
@@ -367,9 +385,21 @@ def _rank(key: Key) -> tuple[int, Key]:
     return (_APPLIED.index(key[0]) if key[0] in _APPLIED else len(_APPLIED)), key
 
 
+def _begins(first: Change, start: float) -> float:
+    """Up to when changes have been there from the start: a start of whole seconds comes a little early."""
+    return max(start, first.at) if first.at - start < 1.0 else start
+
+
+def _keep(objects: dict[Key, JsonObject], change: Change) -> None:
+    if change.after is None:
+        objects.pop(change.key, None)
+    else:
+        objects[change.key] = change.after
+
+
 def _is_applied(key: Key, obj: JsonObject) -> bool:
     kind, _, name = key
-    if kind not in _APPLIED:
+    if kind not in _APPLIED or is_of_deployment(kind, obj):
         return False
     if kind in ("Namespace", "PriorityClass"):
         return not name.startswith(_OF_EVERY_CLUSTER)

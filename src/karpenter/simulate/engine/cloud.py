@@ -64,13 +64,16 @@ class Machines:
         held = instance.labels
         keys = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
         kind, zone, capacity_type = (held.get(key, "") for key in keys)
-        offering = (kind, zone, capacity_type)
         pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+        self.add(name, claim.metadata.name, pool, (kind, zone, capacity_type), self._now())
+
+    def add(self, name: str, claim: str, pool: str, offering: OfferingName, since: float) -> None:
+        """Add a machine that there is since a moment, which may be before the scenario."""
         number = self._counts[offering]
         self._counts[offering] += 1
-        machine = Machine(name, claim.metadata.name, pool, offering, number)
+        machine = Machine(name, claim, pool, offering, number)
         self.there[name] = machine
-        self._tell(self._event("launched", machine))
+        self._tell(replace(self._event("launched", machine), at=since))
         for listener in self.on_launch:
             listener(machine)
 

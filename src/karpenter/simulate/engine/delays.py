@@ -45,6 +45,11 @@ class ImagePulls:
             done = max(done, self._there[node, image])
         return (done - now).total_seconds()
 
+    def has(self, node: str, pod: JsonObject, now: datetime) -> None:
+        """Take note that a node has had all images of a pod for long."""
+        for container in pod["spec"]["containers"]:
+            self._there[node, str(container.get("image", ""))] = now
+
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._free.pop(node, None)
@@ -119,6 +124,7 @@ class DrawnDelays:
         self._images = ImagePulls(machines.images, pulled) if machines.images else None
         self._counts: Counter[tuple[str, str]] = Counter()
         self._drawn: dict[tuple[str, str], float] = {}  # (stream, uid) -> seconds
+        self.is_furnishing = False  # what comes now has been there for long
         self._resumed = Resumed()
 
     def boot(self, node: JsonObject) -> float | None:
@@ -126,6 +132,8 @@ class DrawnDelays:
         held = node["metadata"].get("labels") or {}
         if labels.NODEPOOL not in held:
             return 0.0
+        if self.is_furnishing:
+            self._drawn.setdefault(("boot", node["metadata"]["uid"]), 0.0)
         parts = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
         offering = "/".join(held.get(key) or "-" for key in parts)
         return self._once(
@@ -138,6 +146,10 @@ class DrawnDelays:
     def start(self, pod: JsonObject, now: datetime) -> float | None:
         """Images first, then the start itself."""
         node = str(pod["spec"].get("nodeName", ""))
+        if self.is_furnishing:
+            if self._images is not None:
+                self._images.has(node, pod, now)
+            return self._drawn.setdefault(("start", pod["metadata"]["uid"]), 0.0)
         pull = self._images.wait(node, pod, now) if self._images is not None else 0.0
         workload = self._workloads.get(_workload_of(pod))
         time = workload.start if workload is not None and workload.start else self._machines.start

@@ -156,6 +156,10 @@ _OWNED_POD: Final = fields(
     spec=fields(nodeName=name),
     status=_POD_STATUS,
 )
+# By which pods are known to be of a Deployment
+_OWNERSHIP: Final = fields(
+    metadata=fields(name=name, namespace=name, uid=plain, ownerReferences=OWNERS)
+)
 KNOWN_OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
 
 
@@ -462,15 +466,19 @@ BY_KIND: Final = {each.kind: each for each in RECORDED}
 NEEDED: Final = ("Pod", "Deployment")
 
 
-def taken(kind: str, obj: JsonObject, names: Names) -> JsonObject | None:
-    """What is recorded of an object; None where its owner says all there is to say."""
+def is_of_deployment(kind: str, obj: JsonObject) -> bool:
+    """Whether an object is a ReplicaSet whose Deployment says all there is to say."""
+    return kind == "ReplicaSet" and (controller_of(obj) or {}).get("kind") == "Deployment"
+
+
+def taken(kind: str, obj: JsonObject, names: Names) -> JsonObject:
+    """What is recorded of an object; of a ReplicaSet of a Deployment only whose it is."""
     recorded = BY_KIND[kind]
-    if kind == "ReplicaSet" and (controller_of(obj) or {}).get("kind") == "Deployment":
-        return None
+    rule = _OWNERSHIP if is_of_deployment(kind, obj) else recorded.rule
     return {
         "apiVersion": recorded.model.api_version,
         "kind": kind,
-        **(recorded.rule(obj, names) or {}),
+        **(rule(obj, names) or {}),
     }
 
 

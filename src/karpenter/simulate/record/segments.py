@@ -5,7 +5,7 @@ have been missed, and signs of life. A recorder that is killed leaves a segment 
 is read up to its last whole line. The next head says how long the segment before it was, so a file
 that was cut off later is told from one that was never longer.
 
-    {"recording": 1, "at": T, "segment": 3, "previous": 5120, "names": ""}
+    {"recording": 2, "at": T, "segment": 3, "previous": 5120, "names": ""}
     {"at": T, "op": "set", "object": {...}}                                  one for each object
     {"whole": T}
     {"at": T, "op": "set", "object": {...}}
@@ -26,7 +26,8 @@ import msgspec
 
 from karpenter.api.meta import JsonObject
 
-VERSION: Final = 1
+VERSION: Final = 2  # the first had no ReplicaSets of Deployments
+_READABLE: Final = (1, VERSION)
 PATTERN: Final = "events-*.jsonl.gz"
 _NO_LINE: Final = "this is no line of a recording"
 _GZIP: Final = 31  # window bits of a gzip stream
@@ -322,8 +323,8 @@ class _Segment:
         version = line.get("recording")
         if not isinstance(version, int):
             raise RecordingError(self._name, 1, "this is no recording")
-        if version != VERSION:
-            problem = f"the recording has version {version}, and only version {VERSION} can be read"
+        if version not in _READABLE:
+            problem = f"the recording has version {version}, and only 1 to {VERSION} can be read"
             raise RecordingError(self._name, 1, problem)
         try:
             head = Head(

@@ -231,7 +231,7 @@ def test_without_hashing_names_stay_and_everything_else_goes() -> None:
     one["spec"]["containers"] = [container(mark)]
     found = json.dumps(taken("Pod", one, PLAIN))
 
-    (only,) = taken("Pod", one, PLAIN)["spec"]["containers"]  # type: ignore[index]
+    (only,) = taken("Pod", one, PLAIN)["spec"]["containers"]
     assert {"image", "ports", "resources"} == only.keys()
     assert '"web-0"' in found
     assert one["spec"]["containers"][0]["env"][0]["value"] not in found
@@ -245,7 +245,6 @@ def test_objects_of_any_shape_are_taken_without_an_error(spoilt: Any) -> None:
 
     for each in RECORDED:
         found = taken(each.kind, base, PLAIN)
-        assert found is not None
         assert found["metadata"] == {"name": "a"}
 
 
@@ -290,11 +289,12 @@ def test_pods_whose_owner_is_recorded_do_not_repeat_it() -> None:
 
     found = taken("Pod", pod, PLAIN)
 
-    assert found is not None
     assert found["spec"] == {"nodeName": "a"}
     assert "labels" not in found["metadata"]
-    of_deployment = {"metadata": {"ownerReferences": [{**owner, "kind": "Deployment"}]}}
-    assert taken("ReplicaSet", of_deployment, PLAIN) is None
+    above = {"ownerReferences": [{**owner, "kind": "Deployment"}]}
+    of_deployment = {"metadata": {**above, "labels": {"app": "web"}}, "spec": {"replicas": 3}}
+    made = taken("ReplicaSet", of_deployment, PLAIN)
+    assert made == {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": above}
 
 
 def test_the_role_allows_what_is_recorded_and_not_one_verb_more() -> None:

@@ -87,7 +87,7 @@ def test_what_was_written_is_read() -> None:
 def test_a_segment_is_ordinary_gzip_of_lines() -> None:
     lines = gzip.decompress(FIRST).splitlines()
 
-    assert json.loads(lines[0])["recording"] == 1
+    assert json.loads(lines[0])["recording"] == 2
     assert json.loads(lines[-1]) == {"end": moment(T + 7)}
 
 
@@ -160,8 +160,8 @@ def test_a_last_segment_that_was_never_written_is_none() -> None:
         (gzip.compress(b'{"kind": "Pod"}\n'), "one:1: this is no recording"),
         (gzip.compress(b'{"recording": "x"}\n'), "one:1: this is no recording"),
         (
-            gzip.compress(b'{"recording": 2}\n'),
-            "one:1: the recording has version 2, and only version 1 can be read",
+            gzip.compress(b'{"recording": 3}\n'),
+            "one:1: the recording has version 3, and only 1 to 2 can be read",
         ),
         (compressed(head(), b'{"at": 7, "op": "set"}\n'), "one:2: this is no line of a recording"),
         (compressed(head(), b"[]\n"), "one:2: this is no line of a recording"),

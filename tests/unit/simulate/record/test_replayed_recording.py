@@ -271,12 +271,113 @@ def test_what_is_left_out_is_said() -> None:
     made = tape.replayed()
 
     assert made.warnings() == [
-        "the replay begins without the 1 node of pools that the cluster had, and buys what their pods need",
+        "the replay begins without 1 node of pools that had no claim, was not ready yet, or was going",
         "volumes are not replayed; in the recording 1 workload asked for some",
         "pods of a scheduler other than the cluster's are not replayed: 1 workload",
         "NodePool default changed during the recording; the scenario has it as it was first seen",
     ]
     assert ["db"] == [each.name for each in made.operations()]
+
+
+def claim(name: str, node: str, *, up: bool = True, **metadata: Any) -> Json:
+    held = {"karpenter.sh/nodepool": "default"}
+    conditions = [{"type": "Initialized", "status": "True" if up else "False"}]
+    born = {"creationTimestamp": moment(T - 60), "labels": held}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name, **born, **metadata},
+        "spec": {"nodeClassRef": {"group": "g", "kind": "EC2NodeClass", "name": "c"}},
+        "status": {"nodeName": node, "conditions": conditions},
+    }
+
+
+def node_of(name: str, *taints: str) -> Json:
+    held = {"karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m.large"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": held},
+        "spec": {"taints": [{"key": each, "effect": "NoSchedule"} for each in taints]},
+        "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1900m"}},
+    }
+
+
+def test_machines_that_are_up_and_stay_are_there_at_the_start() -> None:
+    tape = Tape().begin(
+        claim("a", "node-a"),
+        claim("b", "node-b", up=False),
+        claim("c", "node-c", deletionTimestamp=moment(T)),
+        node_of("node-a", "karpenter.sh/disrupted", "dedicated"),
+        node_of("node-b"),
+        node_of("node-c"),
+    )
+    tape.put(40, claim("b", "node-b")).drop(50, claim("a", "node-a"))
+    made = tape.replayed(0)
+
+    (machine,) = made.start().machines
+    assert (machine.name, machine.pool, machine.age) == ("node-a", "default", 60)
+    assert machine.offering == ("m.large", "", "")
+    assert machine.claim["spec"]["nodeClassRef"]["kind"] == "KWOKNodeClass"
+    assert [each["key"] for each in machine.node["spec"]["taints"]] == ["dedicated"]
+    (warning,) = made.warnings()
+    assert warning.startswith("the replay begins without 2 nodes of pools")
+
+
+def test_a_later_start_has_the_machines_of_that_time() -> None:
+    tape = Tape().begin(claim("a", "node-a"), node_of("node-a"))
+    tape.put(30, claim("b", "node-b")).put(31, node_of("node-b")).drop(50, claim("a", "node-a"))
+    made = tape.replayed(60)
+
+    assert [each.name for each in made.start().machines] == ["node-b"]
+
+
+def test_pods_are_known_by_the_workloads_that_make_them_again() -> None:
+    made_by: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": meta("web-5d", owner("Deployment", "web")),
+        "spec": {"replicas": 7},
+    }
+    tape = Tape().begin(
+        workload("web", 2),
+        workload("api", 1),
+        made_by,
+        pod("web-5d-x", owner("ReplicaSet", "web-5d")),
+        pod("web-5d-y", owner("ReplicaSet", "web-5d")),
+        # As of a recorder that left ReplicaSets of Deployments out
+        pod("api-7c-x", owner("ReplicaSet", "api-7c")),
+        pod("db-0", owner("StatefulSet", "db")),
+        pod("n-x", owner("Job", "n")),
+        pod("agent-x", owner("DaemonSet", "agent")),
+        pod("over", phase="Succeeded"),
+        pod("alone"),
+    )
+    made = tape.replayed(0)
+
+    assert made.start().places == {
+        ("Deployment", "shop", "web"): ("a", "a"),
+        ("Deployment", "shop", "api"): ("a",),
+        ("Pod", "shop", "db-0"): ("a",),
+        ("Job", "shop", "n"): ("a",),
+        ("ReplicaSet", "shop", "alone"): ("a",),
+        ("Job", "shop", "alone"): ("a",),
+    }
+    applied = [each.name for each in made.operations() if each.kind == "ReplicaSet"]
+    assert applied == ["alone"]
+
+
+def test_a_start_of_whole_seconds_has_what_there_was_a_moment_later() -> None:
+    tape = Tape()
+    tape.now = T + 0.5
+    tape.begin(workload("web", 2), claim("a", "node-a"), node_of("node-a"))
+    made = tape.put(3.5, workload("web", 5)).replayed(0)
+
+    assert said(list(made.operations())) == [
+        (0, "apply", "Deployment/web", 0),
+        (3.5, "scale", "Deployment/web", 5),
+    ]
+    assert len(made.start().machines) == 1
 
 
 def test_a_file_that_is_no_recording_is_said_by_file_and_line() -> None:
