@@ -83,6 +83,22 @@ def test_a_pod_waits_for_its_machine_its_image_and_its_start() -> None:
     assert [str(800 * 2**20)] == [mark.text for mark in pulled]
 
 
+def test_pods_start_as_their_image_does_and_the_first_of_a_node_as_one_that_is_pulled() -> None:
+    start = [{"image": "shop/*", "is": "5s", "first": "40s"}, {"is": "2s"}]
+    wanted = scenario(
+        until="10m",
+        machines={"start": start},
+        workloads=[
+            steps("web", ("1m", 1), ("5m", 2), pod={"cpu": "500m", "image": "shop/web:1"}),
+            steps("mail", ("0", 1), ("6m", 2), pod={"cpu": "500m", "image": "mail:1"}),
+        ],
+    )
+    watched, _ = simulated(wanted, small_pool(limits={"nodes": "1"}))
+
+    assert waits(watched, "web") == pytest.approx([40, 5], abs=1.6)
+    assert waits(watched, "mail")[1] == pytest.approx(2, abs=1.6)
+
+
 @pytest.mark.case("SIM-23")
 def test_a_running_machine_pays_the_price_of_the_moment() -> None:
     wanted = scenario(

@@ -1,7 +1,7 @@
 """How long machines boot and pods start, run and end, as the scenario draws it."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
@@ -14,7 +14,7 @@ from karpenter.simulate.chance import Chance
 from karpenter.simulate.demand.objects import ON_EVICTION, WORK, WORKLOAD
 from karpenter.simulate.demand.sktrace import DURATIONS, SERIES
 from karpenter.simulate.lengths import seconds
-from karpenter.simulate.scenario.models import Images, Machines, Scenario, Time
+from karpenter.simulate.scenario.models import Images, ImageTime, Machines, Scenario, Time
 from karpenter_sandbox.backend import parse_timestamp
 
 # Called with the node and the bytes of an image that it pulls
@@ -124,6 +124,7 @@ class DrawnDelays:
         self._images = ImagePulls(machines.images, pulled) if machines.images else None
         self._counts: Counter[tuple[str, str]] = Counter()
         self._drawn: dict[tuple[str, str], float] = {}  # (stream, uid) -> seconds
+        self._used: dict[str, set[str]] = {}  # node -> images of which a pod has started there
         self.is_furnishing = False  # what comes now has been there for long
         self._resumed = Resumed()
 
@@ -149,11 +150,28 @@ class DrawnDelays:
         if self.is_furnishing:
             if self._images is not None:
                 self._images.has(node, pod, now)
+            self._used.setdefault(node, set()).add(image_of(pod))
             return self._drawn.setdefault(("start", pod["metadata"]["uid"]), 0.0)
         pull = self._images.wait(node, pod, now) if self._images is not None else 0.0
         workload = self._workloads.get(_workload_of(pod))
-        time = workload.start if workload is not None and workload.start else self._machines.start
-        return pull + self._of_pod("start", self._starts, pod, time)
+        if workload is not None and workload.start:
+            return pull + self._of_pod("start", self._starts, pod, workload.start)
+        if not isinstance(self._machines.start, list):
+            return pull + self._of_pod("start", self._starts, pod, self._machines.start)
+        return pull + self._of_image(pod, node, self._machines.start)
+
+    def _of_image(self, pod: JsonObject, node: str, times: Sequence[ImageTime]) -> float:
+        """The time for a pod of an image, which is another one where the node has not had it yet."""
+        image = image_of(pod)
+        used = self._used.setdefault(node, set())
+        found = next((each for each in times if fnmatchcase(image, each.image)), None)
+        if found is None:
+            return 0.0
+        is_first = found.first is not None and image not in used
+        used.add(image)
+        time = found.first if is_first and found.first is not None else found.is_
+        key = f"{image}/first" if is_first else image
+        return self._once("start", pod, key, lambda number: self._starts.drawn(time, key, number))
 
     def run(self, pod: JsonObject) -> float | None:
         """Pods of CronJobs, of traces and those that resume; the others say it themselves."""
@@ -192,8 +210,10 @@ class DrawnDelays:
         uid = obj["metadata"]["uid"]
         for stream in ("boot",) if kind == "nodes" else ("start", "run", "shutdown"):
             self._drawn.pop((stream, uid), None)
-        if kind == "nodes" and self._images is not None:
-            self._images.forget(obj["metadata"]["name"])
+        if kind == "nodes":
+            self._used.pop(obj["metadata"]["name"], None)
+            if self._images is not None:
+                self._images.forget(obj["metadata"]["name"])
 
     def _of_pod(self, stream: str, drawer: Drawer, pod: JsonObject, time: Time) -> float:
         key = _workload_of(pod)
@@ -207,6 +227,12 @@ class DrawnDelays:
             self._counts[stream, key] += 1
             self._drawn[named] = draw(number)
         return self._drawn[named]
+
+
+def image_of(pod: JsonObject) -> str:
+    """The image of the first container of a pod."""
+    containers: Sequence[JsonObject] = (pod.get("spec") or {}).get("containers") or ({},)
+    return str(containers[0].get("image", ""))
 
 
 def _job_of(pod: JsonObject) -> str:

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
 from karpenter.model import labels
-from karpenter.model.conditions import INITIALIZED, LAUNCHED, POD_SCHEDULED
+from karpenter.model.conditions import INITIALIZED, LAUNCHED, POD_SCHEDULED, READY
 from karpenter.simulate.record.segments import Change
 
 _MOST_SAMPLES: Final = 200  # of one series
 _MOST_TYPES: Final = 100
+_MOST_IMAGES: Final = 100
 _QUANTILES: Final = 20  # that a scenario lists of a series
 
 
@@ -43,6 +44,19 @@ class Samples:
         return bool(self._kept)
 
 
+class _Starts:
+    """How long pods of one image took to start."""
+
+    def __init__(self) -> None:
+        self.first = Samples()  # where the node did not have it yet
+        self.later = Samples()
+
+    def listed(self) -> JsonObject:
+        """As an entry of a scenario."""
+        found: JsonObject = {"is": {"empirical": (self.later or self.first).listed()}}
+        return {**found, "first": {"empirical": self.first.listed()}} if self.first else found
+
+
 class Facts:
     """The facts of a recording, change by change."""
 
@@ -52,9 +66,13 @@ class Facts:
         self._boots = Samples()
         self._boots_of: dict[str, Samples] = {}  # by instance type
         self._starts = Samples()
+        self._starts_of: dict[str, _Starts] = {}  # by image
+        self._images: dict[str, set[str]] = {}  # node that came later -> images that it has
 
     def take(self, change: Change) -> None:
         """Take a change; what was so before the recording began counts as well."""
+        if change.key[0] == "Node":
+            self._node(change)
         if change.after is None:
             return
         if change.key[0] == "NodeClaim":
@@ -75,8 +93,20 @@ class Facts:
             ]
             found["boot"] = [*by_type, every]
         if self._starts:
-            found["start"] = {"empirical": self._starts.listed()}
+            by_image = [
+                {"image": image, **samples.listed()}
+                for image, samples in sorted(self._starts_of.items())
+            ]
+            start: JsonObject = {"empirical": self._starts.listed()}
+            found["start"] = [*by_image, {"is": start}] if by_image else start
         return found
+
+    def _node(self, change: Change) -> None:
+        """Take note of a node that is new, so that it has no image yet."""
+        if change.after is None:
+            self._images.pop(change.key[2], None)
+        elif change.before is None and _since(change.after, READY) is None:
+            self._images[change.key[2]] = set()
 
     def _claim(self, before: JsonObject, after: JsonObject) -> None:
         launched, up = _since(after, LAUNCHED), _since(after, INITIALIZED)
@@ -96,8 +126,26 @@ class Facts:
     def _pod(self, before: JsonObject, after: JsonObject) -> None:
         begun, scheduled = started(after), _since(after, POD_SCHEDULED)
         if begun is not None and scheduled is not None and started(before) is None:
-            self._starts.add(max(0.0, begun - scheduled))
+            took = max(0.0, begun - scheduled)
+            self._starts.add(took)
+            self._start_of(after, took)
             self.count += 1
+
+    def _start_of(self, pod: JsonObject, took: float) -> None:
+        """Take how long a pod of an image took: the first one of a new node has pulled it."""
+        spec = pod.get("spec") or {}
+        containers: Sequence[JsonObject] = spec.get("containers") or ({},)
+        image = str(containers[0].get("image", ""))
+        if not image or any(letter in image for letter in "*?["):
+            return
+        if image not in self._starts_of and len(self._starts_of) >= _MOST_IMAGES:
+            return
+        samples = self._starts_of.setdefault(image, _Starts())
+        there = self._images.get(str(spec.get("nodeName", "")))
+        is_first = there is not None and image not in there
+        if there is not None:
+            there.add(image)
+        (samples.first if is_first else samples.later).add(took)
 
 
 def started(pod: JsonObject) -> float | None:

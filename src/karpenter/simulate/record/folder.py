@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 
 from karpenter.os_errors import os_reason
 from karpenter.simulate.record.facts import Facts
+from karpenter.simulate.record.mishaps import Mishaps
 from karpenter.simulate.record.scenario_file import NAME, ScenarioText, Supply
 from karpenter.simulate.record.segments import (
     PATTERN,
@@ -102,7 +103,8 @@ class Archive:
         self._keep_seconds = keep_seconds
         self._facts = Facts()
         self._supply = Supply()
-        self._scenario = ScenarioText(self._facts, self._supply)
+        self._mishaps = Mishaps()
+        self._scenario = ScenarioText(self._facts, self._mishaps, self._supply)
         self._segment: tuple[BinaryIO, Compressor] | None = None
         self._began = 0.0  # the present segment
         self._since: float | None = None  # the recording
@@ -145,6 +147,7 @@ class Archive:
     def changed(self, change: Change) -> None:
         """Take note of what happened."""
         self._facts.take(change)
+        self._mishaps.take(change)
         if change.after is not None:
             self._supply.take(change.key, change.after)
 

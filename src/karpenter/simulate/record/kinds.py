@@ -35,6 +35,10 @@ from karpenter.simulate.record.fields import (
 )
 from karpenter.simulate.record.names import Names
 
+# Reasons of Events on NodeClaims
+REFUSED: Final = "InsufficientCapacityError"
+INTERRUPTED: Final = "SpotInterrupted"
+
 
 class Whole(Resource, frozen=True):
     """An object with all that rules may take something of, as it stands in its JSON."""
@@ -52,6 +56,11 @@ class Whole(Resource, frozen=True):
     reclaim_policy: Any = None
     volume_binding_mode: Any = None
     allowed_topologies: Any = None
+    # Of Events
+    involved_object: Any = None
+    reason: Any = None
+    first_timestamp: Any = None
+    event_time: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,8 @@ class Recorded:
     rule: Rule
     is_rare: bool  # many clusters do not serve it
     is_supply: bool  # it is no demand: pools, nodes and what they are of
+    selector: str = ""  # of fields, where only some of its objects are asked for
+    reasons: frozenset[str] = frozenset()  # of Events; others are not taken
 
     @property
     def kind(self) -> str:
@@ -153,7 +164,7 @@ _OWNED_POD: Final = fields(
         deletionTimestamp=plain,
         ownerReferences=OWNERS,
     ),
-    spec=fields(nodeName=name),
+    spec=fields(nodeName=name, containers=each(fields(image=image))),
     status=_POD_STATUS,
 )
 # By which pods are known to be of a Deployment
@@ -221,13 +232,16 @@ def _kind(
     is_namespaced: bool = True,
     is_rare: bool = False,
     is_supply: bool = False,
+    selector: str = "",
+    reasons: frozenset[str] = frozenset(),
     **rules: Rule,
 ) -> Recorded:
     place = {"api_version": api_version, "namespaced": is_namespaced, "__module__": __name__}
     made = msgspec.defstruct(kind, [], bases=(Whole,), frozen=True, namespace=place)
     model = cast(type[Whole], made)
     whole = fields(metadata=METADATA, **rules)
-    return Recorded(model, _pod if kind == "Pod" else whole, is_rare, is_supply)
+    rule = _pod if kind == "Pod" else whole
+    return Recorded(model, rule, is_rare, is_supply, selector, reasons)
 
 
 RECORDED: Final[tuple[Recorded, ...]] = (
@@ -460,6 +474,19 @@ RECORDED: Final[tuple[Recorded, ...]] = (
         spec=fields(taints=each(by_key), unschedulable=plain),
         status=fields(capacity=amounts, allocatable=amounts, conditions=of_types("Ready")),
     ),
+    # Facts: what the cloud refused, and what it took back; the texts of Events are never taken
+    _kind(
+        "v1",
+        "Event",
+        is_namespaced=False,  # those on claims are in one namespace, whichever are recorded
+        is_supply=True,
+        selector="involvedObject.kind=NodeClaim",
+        reasons=frozenset({REFUSED, INTERRUPTED}),
+        involvedObject=fields(name=name),
+        reason=plain,
+        firstTimestamp=plain,
+        eventTime=plain,
+    ),
 )
 BY_KIND: Final = {each.kind: each for each in RECORDED}
 # Without these there is nothing to replay
@@ -471,9 +498,11 @@ def is_of_deployment(kind: str, obj: JsonObject) -> bool:
     return kind == "ReplicaSet" and (controller_of(obj) or {}).get("kind") == "Deployment"
 
 
-def taken(kind: str, obj: JsonObject, names: Names) -> JsonObject:
-    """What is recorded of an object; of a ReplicaSet of a Deployment only whose it is."""
+def taken(kind: str, obj: JsonObject, names: Names) -> JsonObject | None:
+    """What is recorded of an object, if anything; of a ReplicaSet of a Deployment only whose it is."""
     recorded = BY_KIND[kind]
+    if recorded.reasons and obj.get("reason") not in recorded.reasons:
+        return None
     rule = _OWNERSHIP if is_of_deployment(kind, obj) else recorded.rule
     return {
         "apiVersion": recorded.model.api_version,

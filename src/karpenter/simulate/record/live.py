@@ -42,13 +42,20 @@ class Reads(Protocol):
         kind: type[R],
         namespace: str = "",
         *,
+        field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
     ) -> ObjectList[R]:
         """One page of a list."""
 
     def watch(
-        self, kind: type[R], namespace: str = "", *, resource_version: str, seconds: float
+        self,
+        kind: type[R],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        seconds: float,
+        field_selector: str = "",
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[R]]]:
         """The changes after a version."""
 
@@ -188,7 +195,11 @@ class _List:
         """One page of the list."""
         with self._noted():
             return await self._kube.page(
-                kind, self._namespace, limit=limit, continue_token=continue_token
+                kind,
+                self._namespace,
+                field_selector=self.recorded.selector,
+                limit=limit,
+                continue_token=continue_token,
             )
 
     @asynccontextmanager
@@ -198,7 +209,11 @@ class _List:
         """The changes of the list."""
         with self._noted():
             async with self._kube.watch(
-                kind, self._namespace, resource_version=resource_version, seconds=seconds
+                kind,
+                self._namespace,
+                resource_version=resource_version,
+                seconds=seconds,
+                field_selector=self.recorded.selector,
             ) as events:
                 timer = self._clock.call_later(_WELL_AFTER, self._is_well)
                 try:

@@ -119,6 +119,8 @@ class Recorder:
     def put(self, kind: str, obj: JsonObject) -> None:
         """Take an object that is new or has changed."""
         found = taken(kind, obj, self._names)
+        if found is None:
+            return
         key = key_of(found)
         before = self._objects.get(key)
         if before is not None and before["metadata"].get("uid") != found["metadata"].get("uid"):

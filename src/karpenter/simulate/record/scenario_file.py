@@ -8,6 +8,7 @@ from karpenter.api.meta import JsonObject
 from karpenter.manifests.writer import dump
 from karpenter.model import labels
 from karpenter.simulate.record.facts import Facts
+from karpenter.simulate.record.mishaps import Mishaps
 from karpenter.simulate.record.segments import PATTERN, Key
 from karpenter.simulate.scenario.models import API_VERSION, KIND
 
@@ -65,10 +66,12 @@ class Supply:
 class ScenarioText:
     """The scenario of what was recorded so far; written again and again, so little is made anew."""
 
-    def __init__(self, facts: Facts, supply: Supply) -> None:
+    def __init__(self, facts: Facts, mishaps: Mishaps, supply: Supply) -> None:
         self._facts = facts
+        self._mishaps = mishaps
         self._supply = supply
         self._machines: tuple[int, str] = (-1, "")  # how many facts there were, and their text
+        self._timeline: tuple[int, int, str] = (-1, -1, "")  # how many, since when, and their text
 
     def text(self, since: float, until: float) -> str:
         """The scenario of a recording from one time of day to another."""
@@ -85,7 +88,11 @@ class ScenarioText:
             until=max(1, int(until - start)),
             pattern=PATTERN,
         )
-        return head + self._machines[1] + self._supply.text()
+        if self._timeline[:2] != (self._mishaps.count, start):
+            timeline = self._mishaps.timeline(start, until)
+            said = dump({"timeline": timeline}) if timeline else ""
+            self._timeline = (self._mishaps.count, start, said)
+        return head + self._machines[1] + self._timeline[2] + self._supply.text()
 
 
 def _is_of_pool(node: JsonObject) -> bool:

@@ -134,7 +134,16 @@ class MatchedTime(Part, frozen=True, kw_only=True):
     is_: Time = msgspec.field(name="is")
 
 
+class ImageTime(Part, frozen=True, kw_only=True):
+    """How long pods of some images take to start; ``first`` is where the node does not have it yet."""
+
+    image: str = "*"
+    is_: Time = msgspec.field(name="is")
+    first: Time | None = None
+
+
 Times: TypeAlias = Length | Spread | list[MatchedTime]
+Starts: TypeAlias = Length | Spread | list[ImageTime]
 
 # --- The world
 
@@ -161,7 +170,7 @@ class Machines(Part, frozen=True, kw_only=True):
 
     launch: Time = "0s"
     boot: Times = "0s"
-    start: Time = "0s"
+    start: Starts = "0s"
     shutdown: Time = "0s"
     images: Images | None = None
 

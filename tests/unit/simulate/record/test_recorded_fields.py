@@ -16,6 +16,7 @@ from karpenter.api.meta import group_of
 from karpenter.kube.kinds import resource_of
 from karpenter.simulate.record.facts import Facts
 from karpenter.simulate.record.kinds import RECORDED, taken
+from karpenter.simulate.record.mishaps import Mishaps
 from karpenter.simulate.record.names import Names
 from karpenter.simulate.record.recorder import Recorder
 from karpenter.simulate.record.scenario_file import ScenarioText, Supply
@@ -141,6 +142,10 @@ def hostile(kind: str, mark: Any, name: Any) -> Json:
     return {
         "metadata": metadata(mark, name),
         "spec": spec,
+        "involvedObject": {"kind": "NodeClaim", "name": mark(), "uid": mark()},
+        "reason": "SpotInterrupted",
+        "message": mark(),
+        "reportingInstance": mark(),
         "provisioner": "ebs.csi.aws.com",
         "parameters": {"kmsKeyId": mark()},
         "handler": "runc",
@@ -172,9 +177,11 @@ def written(objects: list[tuple[str, Json]], names: Names) -> bytes:
     """The files of a recording of these objects, uncompressed."""
     pieces: list[bytes] = []
     compressor, facts, supply = Compressor(pieces.append), Facts(), Supply()
+    mishaps = Mishaps()
 
     def changed(change: Any) -> None:
         facts.take(change)
+        mishaps.take(change)
         if change.after is not None:
             supply.take(change.key, change.after)
 
@@ -188,7 +195,7 @@ def written(objects: list[tuple[str, Json]], names: Names) -> bytes:
     compressor.finish()
     found = [taken(kind, obj, names) for kind, obj in objects]
     supply.begin([(key_of(obj), obj) for obj in found if obj is not None])
-    scenario = ScenarioText(facts, supply).text(1_900_000_000.0, 1_900_000_001.0)
+    scenario = ScenarioText(facts, mishaps, supply).text(1_900_000_000.0, 1_900_000_001.0)
     return zlib.decompress(b"".join(pieces), 31) + scenario.encode()
 
 
@@ -229,9 +236,11 @@ def test_without_hashing_names_stay_and_everything_else_goes() -> None:
 
     one = hostile("Pod", mark, lambda: "web-0")
     one["spec"]["containers"] = [container(mark)]
-    found = json.dumps(taken("Pod", one, PLAIN))
+    pod = taken("Pod", one, PLAIN)
+    found = json.dumps(pod)
 
-    (only,) = taken("Pod", one, PLAIN)["spec"]["containers"]
+    assert pod is not None
+    (only,) = pod["spec"]["containers"]
     assert {"image", "ports", "resources"} == only.keys()
     assert '"web-0"' in found
     assert one["spec"]["containers"][0]["env"][0]["value"] not in found
@@ -245,7 +254,7 @@ def test_objects_of_any_shape_are_taken_without_an_error(spoilt: Any) -> None:
 
     for each in RECORDED:
         found = taken(each.kind, base, PLAIN)
-        assert found["metadata"] == {"name": "a"}
+        assert each.reasons if found is None else found["metadata"] == {"name": "a"}
 
 
 def test_equal_names_stay_equal_and_ordinals_stay() -> None:
@@ -289,12 +298,34 @@ def test_pods_whose_owner_is_recorded_do_not_repeat_it() -> None:
 
     found = taken("Pod", pod, PLAIN)
 
-    assert found["spec"] == {"nodeName": "a"}
+    assert found is not None
+    assert found["spec"] == {"nodeName": "a", "containers": [{"image": "i"}]}
     assert "labels" not in found["metadata"]
     above = {"ownerReferences": [{**owner, "kind": "Deployment"}]}
     of_deployment = {"metadata": {**above, "labels": {"app": "web"}}, "spec": {"replicas": 3}}
     made = taken("ReplicaSet", of_deployment, PLAIN)
     assert made == {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": above}
+
+
+def test_of_an_event_only_what_happened_to_which_claim_is_taken() -> None:
+    event = {
+        "metadata": {"name": "a.1", "namespace": "default", "annotations": {"a": "b"}},
+        "involvedObject": {"kind": "NodeClaim", "name": "a", "uid": "7"},
+        "reason": "InsufficientCapacityError",
+        "message": "account 123456789012 has no capacity",
+        "firstTimestamp": "2030-01-07T00:00:00Z",
+        "count": 3,
+    }
+
+    assert taken("Event", event, PLAIN) == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "a.1", "namespace": "default"},
+        "involvedObject": {"name": "a"},
+        "reason": "InsufficientCapacityError",
+        "firstTimestamp": "2030-01-07T00:00:00Z",
+    }
+    assert taken("Event", {**event, "reason": "Launched"}, PLAIN) is None
 
 
 def test_the_role_allows_what_is_recorded_and_not_one_verb_more() -> None:

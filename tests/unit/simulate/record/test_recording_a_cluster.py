@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from helpers.autoscaler import deployment
+from helpers.autoscaler import deployment, kwok_pool
 from helpers.manifests import container
 from helpers.recorded import begun, content, recorded, told
 from helpers.rights import Recording as RightsRecording
+from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.clock import run_virtual
 from karpenter.simulate.demand.recording import Replayed
+from karpenter.simulate.lengths import seconds
 from karpenter.simulate.record.live import NotRecordableError
 from karpenter.simulate.record.segments import PATTERN, moment
+from karpenter.simulate.scenario.reader import Options, load
 from unit.kube.flaky import Break, FlakyCluster, Refusal
 
 Json = dict[str, Any]
@@ -297,3 +300,67 @@ def test_kinds_that_a_cluster_does_not_show_are_named_and_the_others_recorded(
     found = told(tmp_path)
     assert ("Pod", "default", "one") in found.objects
     assert [] == found.gaps
+
+
+def test_a_refusal_and_an_interruption_become_steps_of_the_scenario(tmp_path: Path) -> None:
+    held = {
+        "karpenter.sh/nodepool": "default",
+        "node.kubernetes.io/instance-type": "c-4x-amd64-linux",
+        "topology.kubernetes.io/zone": "test-zone-a",
+        "karpenter.sh/capacity-type": "spot",
+    }
+    asked = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in held.items()
+        if "nodepool" not in key
+    ]
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "default-a", "labels": held},
+        "spec": {"nodeClassRef": reference, "requirements": asked},
+    }
+
+    def event(cluster: FlakyCluster, reason: str, kind: str = "NodeClaim") -> Json:
+        name = f"{kind}.{reason}".lower()
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": "default"},
+            "involvedObject": {"kind": kind, "name": "default-a", "apiVersion": "karpenter.sh/v1"},
+            "reason": reason,
+            "message": "it says more than it should",
+            "type": "Warning",
+            "firstTimestamp": moment(cluster.clock.now().timestamp())[:19] + "Z",
+        }
+
+    async def story(cluster: FlakyCluster) -> None:
+        for crd in builtin_crds().values():
+            await cluster.direct.create(crd)
+        await cluster.direct.create(kwok_pool())
+        await cluster.direct.create(claim)
+        await cluster.direct.create(event(cluster, "InsufficientCapacityError"))
+        await cluster.clock.sleep(30)
+        async with recorded(cluster.transport, tmp_path, namespaces=["shop"]):
+            await cluster.clock.sleep(40)
+            await cluster.direct.create(event(cluster, "SpotInterrupted"))
+            await cluster.direct.create(event(cluster, "SpotInterrupted", "Node"))
+            await cluster.direct.create(event(cluster, "Launched"))
+            await cluster.direct.delete("karpenter.sh/v1", "NodeClaim", None, "default-a")
+            await cluster.clock.sleep(60)
+
+    live(story)
+
+    assert "more than it should" not in str(told(tmp_path).changes)
+    file = tmp_path / "scenario.yaml"
+    loaded = load(str(file), file.read_bytes(), tmp_path, Options())
+    (step,) = loaded.scenario.timeline
+    assert step.at is not None
+    assert pytest.approx(40, abs=2) == seconds(step.at)
+    assert step.interrupt is not None
+    assert ("default", "test-zone-a", 1) == (
+        step.interrupt.pool,
+        step.interrupt.zone,
+        step.interrupt.count,
+    )
