@@ -50,7 +50,7 @@ class Demand:
     def recorded_starts(self) -> list[RecordedStart]:
         """What recorded clusters had at the start of the scenario."""
         return [
-            self._replayed(each.recording).start()
+            self.replayed(each.recording).start()
             for each in self.scenario.workloads
             if each.recording is not None
         ]
@@ -86,12 +86,14 @@ class Demand:
             rows = csv_rows.Rows(workload, workload.csv, self.files[workload.csv.file])
             return rows.operations()
         if workload.recording is not None:
-            return self._replayed(workload.recording).operations()
+            return self.replayed(workload.recording).operations()
         assert workload.sktrace is not None
         return sktrace.read(workload.sktrace, self.files[workload.sktrace.file]).operations()
 
-    def _replayed(self, replay: Replay) -> recording.Replayed:
-        return recording.Replayed(recording.segments_of(self.files, replay.file), self.start)
+    def replayed(self, replay: Replay) -> recording.Replayed:
+        """A recording as it is played from the start of the scenario."""
+        segments = recording.segments_of(self.files, replay.file)
+        return recording.Replayed(segments, self.start, is_live=replay.hpa == "live")
 
     def _scaled(
         self, workload: Workload, levels: "list[tuple[float, int]] | Iterator[tuple[float, int]]"

@@ -101,19 +101,22 @@ def autoscaler(workload: Workload, target: tuple[str, str]) -> JsonObject:
         "scaleTargetRef": {"apiVersion": API_VERSIONS[kind], "kind": kind, "name": name},
         "minReplicas": hpa.min,
         "maxReplicas": hpa.max,
-        "metrics": [
-            {
-                "type": "Pods",
-                "pods": {
-                    "metric": {"name": _METRIC},
-                    "target": {"type": "AverageValue", "averageValue": f"{hpa.per_pod:.3f}"},
-                },
-            }
-        ],
+        "metrics": [total_metric(hpa.per_pod)],
     }
     if hpa.behavior is not None:
         spec["behavior"] = hpa.behavior
     return _object("autoscaling/v2", "HorizontalPodAutoscaler", workload, workload.name, spec)
+
+
+def total_metric(per_pod: float) -> JsonObject:
+    """A metric of which each pod carries so much, and whose total an annotation sets."""
+    return {
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": _METRIC},
+            "target": {"type": "AverageValue", "averageValue": f"{per_pod:.3f}"},
+        },
+    }
 
 
 def budget(workload: Workload) -> JsonObject:

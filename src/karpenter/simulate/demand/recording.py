@@ -2,7 +2,7 @@
 
 Pods of workloads are not replayed, because their owners make them. Jobs and pods of no owner that
 is recorded are: they run as long as they did, and come again when they are evicted. CronJobs and
-autoscalers are not, because what they did is.
+autoscalers are not, because what they did is; or they act again, and what they did is not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +13,13 @@ from typing import Any, Final
 from karpenter.api.meta import JsonObject
 from karpenter.simulate.demand.objects import JOB_TTL, RUN_DURATION
 from karpenter.simulate.demand.operations import Operation, Verb
+from karpenter.simulate.demand.recorded_owners import (
+    LIVE,
+    LiveOwners,
+    cron_job_of,
+    live_autoscaler,
+    live_cron_job,
+)
 from karpenter.simulate.demand.recorded_start import RecordedStart, recorded_start, unusable
 from karpenter.simulate.demand.sktrace import DURATIONS, SERIES
 from karpenter.simulate.demand.tables import DataError
@@ -67,10 +74,23 @@ def segments_of(files: Mapping[str, bytes], pattern: str) -> list[tuple[str, byt
 class Replayed:
     """A recording as it is played from a moment on."""
 
-    def __init__(self, segments: Sequence[tuple[str, bytes]], start: datetime) -> None:
-        """Prepare to play segments; what came before ``start`` is there from the beginning."""
+    def __init__(
+        self,
+        segments: Sequence[tuple[str, bytes]],
+        start: datetime,
+        *,
+        is_live: bool = False,
+    ) -> None:
+        """Prepare to play segments.
+
+        Args:
+            segments: names and contents, oldest first.
+            start: what came before is there from the beginning.
+            is_live: autoscalers and CronJobs act again.
+        """
         self._segments = segments
         self._start = start.timestamp()
+        self._is_live = is_live
 
     def operations(self) -> Iterator[Operation]:
         """What users asked for, in order.
@@ -78,10 +98,12 @@ class Replayed:
         Raises:
             DataError: the recording cannot be used.
         """
-        lives = _Lives(self._start)
+        lives, live = _Lives(self._start), LiveOwners() if self._is_live else None
         for each in self._read():
             lives.take(each)
-        play = _Play(self._start, lives)
+            if live is not None:
+                live.take(each)
+        play = _Play(self._start, lives, live)
         for each in self._read():
             yield from play.take(each)
         yield from play.begin()
@@ -115,8 +137,10 @@ class Replayed:
         """
         there = self._there()
         reading, counts = Reading(), _Omitted(there, recorded_start(there, self._start))
+        live = LiveOwners()
         for each in self._read(reading):
             counts.take(each)
+            live.take(each)
         found = [self._of_gap(gap) for gap in reading.gaps[:_MOST_NAMED]]
         if len(reading.gaps) > _MOST_NAMED:
             found.append(f"the recording has {len(reading.gaps) - _MOST_NAMED} more gaps")
@@ -124,6 +148,11 @@ class Replayed:
             found.append(
                 f"{reading.torn[-1]}: has no end, as its recorder was killed or still runs; it is"
                 f" read up to {shown(reading.last - self._start)}"
+            )
+        if self._is_live and live.without_load:
+            found.append(
+                f"the recording does not tell what {_counted(len(live.without_load), 'autoscaler')}"
+                " measured; what they did is replayed"
             )
         return found + counts.warnings()
 
@@ -178,9 +207,10 @@ class _Lives:
 class _Play:
     """Turns changes into operations."""
 
-    def __init__(self, start: float, lives: _Lives) -> None:
+    def __init__(self, start: float, lives: _Lives, live: LiveOwners | None) -> None:
         self._start = start
         self._lives = lives
+        self._live = live
         self._there: dict[Key, JsonObject] | None = {}  # until the scenario starts
         self._begins: float | None = None  # up to when changes have been there from the start
         self._made: dict[Key, JsonObject] = {}  # recorded object -> what was made of it
@@ -219,28 +249,53 @@ class _Play:
                 yield self._operation("delete", known)
             self._made.pop(key, None)
             return
+        if self._live is not None and key[0] in LIVE:
+            yield from self._act(self._live, key, after)
+            return
         if key[0] in ("Job", "Pod"):
-            if _is_foreign(after):
-                return
             if before is None and not _is_over(after) and (made := self._work(after)) is not None:
                 self._made[key] = made
                 yield self._operation("create", made)
             return
-        if not _is_applied(key, after) or _is_foreign(after):
-            return
-        made = self._applied(after)
+        if _is_applied(key, after) and not _is_foreign(after):
+            yield from self._workload(key, known, self._applied(after))
+
+    def _workload(
+        self, key: Key, known: JsonObject | None, made: JsonObject
+    ) -> Iterator[Operation]:
+        """A workload, or what one needs, that is new or has changed."""
         if known == made:
             return
         self._made[key] = made
-        if known is not None and key[0] in SCALED and _but_for_replicas(known, made):
-            yield self._operation("scale", made, count=replicas(made))
-        else:
+        if known is None or key[0] not in SCALED or not _but_for_replicas(known, made):
             yield self._operation("apply", made)
+        elif self._live is None or key not in self._live.scaled:
+            yield self._operation("scale", made, count=replicas(made))
+
+    def _act(self, live: LiveOwners, key: Key, obj: JsonObject) -> Iterator[Operation]:
+        """An autoscaler, or a CronJob, that acts again."""
+        known = self._made.get(key)
+        if key[0] == "CronJob":
+            spec = (obj.get("spec") or {}).get("jobTemplate") or {}
+            uids = live.jobs_of(key)
+            lengths = [length for uid in uids for length in self._lives.of_job(uid)]
+            made = live_cron_job(obj, self._job(obj, spec.get("spec") or {}, ()), lengths)
+        elif key in live.autoscalers:
+            made = live_autoscaler(obj, known)
+        else:
+            return
+        self._made[key] = made
+        if known is None or known["spec"] != made["spec"]:
+            yield self._operation("apply", made)
+        elif known != made:
+            yield self._operation("merge", made)
 
     def _operation(self, verb: Verb, obj: JsonObject, count: int = 0) -> Operation:
         metadata = obj["metadata"]
         namespace = metadata.get("namespace") or "default"
         body = obj if verb in ("create", "apply") else None
+        if verb == "merge":
+            body = {"metadata": {"annotations": metadata["annotations"]}}
         version, kind = obj["apiVersion"], obj["kind"]
         return Operation(self._at, verb, version, kind, namespace, metadata["name"], body, count)
 
@@ -259,7 +314,9 @@ class _Play:
         return found
 
     def _work(self, obj: JsonObject) -> JsonObject | None:
-        """A Job, or a pod of no owner, which comes again when it is evicted."""
+        """A Job, or a pod of no owner, which comes again when it is evicted; None if not replayed."""
+        if _is_foreign(obj) or (self._live is not None and cron_job_of(obj)):
+            return None
         uid = obj["metadata"].get("uid", "")
         if obj["kind"] == "Job":
             return self._job(obj, obj.get("spec") or {}, self._lives.of_job(uid))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from karpenter.api.meta import JsonObject
-from karpenter.simulate.demand import csv_rows, recording, sktrace
+from karpenter.simulate.demand import csv_rows, sktrace
 from karpenter.simulate.demand.generators import Demand
 from karpenter.simulate.demand.objects import RUN_DURATION, WORK
 from karpenter.simulate.demand.operations import Operation, digest
@@ -109,8 +109,7 @@ def _warnings(demand: Demand) -> list[str]:
                 first = rows.skipped[0]
                 found.append(f"{len(rows.skipped):,} bad rows are skipped; the first: {first}")
         if workload.recording is not None:
-            segments = recording.segments_of(demand.files, workload.recording.file)
-            found += recording.Replayed(segments, demand.start).warnings()
+            found += demand.replayed(workload.recording).warnings()
         if workload.sktrace is not None:
             trace = sktrace.read(workload.sktrace, demand.files[workload.sktrace.file])
             selectors = sorted(trace.node_selectors())

@@ -33,6 +33,7 @@ from karpenter.simulate.record.fields import (
     of_types,
     plain,
 )
+from karpenter.simulate.record.loads import load_of
 from karpenter.simulate.record.names import Names
 
 # Reasons of Events on NodeClaims
@@ -186,6 +187,16 @@ def is_owned(pod: JsonObject) -> bool:
     return owner is not None and owner.get("kind") in KNOWN_OWNERS
 
 
+def _with_load(rule: Rule) -> Rule:
+    """Such a rule for autoscalers, with the load that they measure."""
+
+    def take(value: Any, names: Names) -> Any:
+        found, load = rule(value, names) or {}, load_of(value)
+        return found if load is None else {**found, "status": {"load": load}}
+
+    return take
+
+
 def _pod(value: Any, names: Names) -> Any:
     return (_OWNED_POD if is_owned(value) else _UNOWNED_POD)(value, names)
 
@@ -240,7 +251,7 @@ def _kind(
     made = msgspec.defstruct(kind, [], bases=(Whole,), frozen=True, namespace=place)
     model = cast(type[Whole], made)
     whole = fields(metadata=METADATA, **rules)
-    rule = _pod if kind == "Pod" else whole
+    rule = {"Pod": _pod, "HorizontalPodAutoscaler": _with_load(whole)}.get(kind, whole)
     return Recorded(model, rule, is_rare, is_supply, selector, reasons)
 
 

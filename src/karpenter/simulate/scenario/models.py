@@ -409,6 +409,7 @@ class Replay(Part, frozen=True, kw_only=True):
     """What `karpenter record` wrote: a segment, or a pattern of several."""
 
     file: str
+    hpa: Literal["recorded", "live"] = "recorded"  # autoscalers and CronJobs act again when live
 
 
 GENERATORS: Final = (
