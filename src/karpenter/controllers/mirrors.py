@@ -15,7 +15,7 @@ from karpenter.clock import Clock
 from karpenter.kube.client import Kube
 from karpenter.kube.guard import Guard, GuardObserver
 from karpenter.kube.mirror import Mirror
-from karpenter.kube.reflector import Reflector
+from karpenter.kube.reflector import Reflector, Trouble
 from karpenter.settings import Settings
 
 R = TypeVar("R", bound=Resource)
@@ -140,6 +140,17 @@ class Mirrors:
     def all(self) -> tuple[Mirror[Any], ...]:
         """Every mirror."""
         return tuple(self._mirrors.values())
+
+    @property
+    def followed(self) -> tuple[type[Resource], ...]:
+        """The kinds that are read from the API server."""
+        return tuple(self._reflectors)
+
+    @property
+    def trouble(self) -> Mapping[type[Resource], Trouble]:
+        """The kinds that cannot be read at the moment, and why."""
+        found = {kind: reflector.trouble for kind, reflector in self._reflectors.items()}
+        return {kind: trouble for kind, trouble in found.items() if trouble is not None}
 
     @property
     def is_synced(self) -> bool:

@@ -92,20 +92,32 @@ class Mirror(Generic[R]):
         Returns:
             A function that removes the handler.
         """
-        follower = _Follower(kind_of(self.kind), handler, self._guard, self._notify_again)
-        self._followers.append(follower)
+        follower = self._follow(handler)
         for key, obj in [*self._objects.items()]:
             follower.notify(key, None, obj)
         return lambda: self._end(follower)
 
+    def watch(self, handler: ChangeHandler[R]) -> Callable[[], None]:
+        """Call ``handler`` for every change from now on, and leave it in ``forget_followers``.
+
+        For whoever only looks, whatever controllers begin and end meanwhile. What is there already is
+        read with ``list``, as slowly as suits the reader.
+
+        Returns:
+            A function that removes the handler.
+        """
+        follower = self._follow(handler, is_onlooker=True)
+        return lambda: self._end(follower)
+
     @property
     def followers(self) -> int:
-        """The number of handlers."""
-        return len(self._followers)
+        """The number of handlers, without those that only look."""
+        return sum(not follower.is_onlooker for follower in self._followers)
 
     def forget_followers(self, beyond: int) -> None:
         """Keep only the first so many handlers; the others belong to a failed start."""
-        for follower in self._followers[beyond:]:
+        acting = [follower for follower in self._followers if not follower.is_onlooker]
+        for follower in acting[beyond:]:
             self._end(follower)
 
     def put(self, obj: R) -> bool:
@@ -192,6 +204,14 @@ class Mirror(Generic[R]):
                 if other is not follower:
                     other.notify(key, obj, obj)
 
+    def _follow(self, handler: ChangeHandler[R], *, is_onlooker: bool = False) -> "_Follower[R]":
+        kind = kind_of(self.kind)
+        follower = _Follower(
+            kind, handler, self._guard, self._notify_again, is_onlooker=is_onlooker
+        )
+        self._followers.append(follower)
+        return follower
+
     def _end(self, follower: "_Follower[R]") -> None:
         follower.end()
         if follower in self._followers:
@@ -231,7 +251,10 @@ class _Follower(Generic[R]):
         handler: ChangeHandler[R],
         guard: Guard | None,
         notify_again: "Callable[[_Follower[R], Key], None]",
+        *,
+        is_onlooker: bool = False,
     ) -> None:
+        self.is_onlooker: Final = is_onlooker
         self._kind = kind
         self._handler = handler
         self._guard = guard

@@ -15,6 +15,8 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -93,6 +95,19 @@ class Copy(Protocol[R_contra]):
         """Store a complete list made at a version, and mark the copy as synced."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a kind is not followed at the moment."""
+
+    error: Exception
+    since: datetime
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server answers, but may not or cannot show the kind."""
+        return isinstance(self.error, ForbiddenError | NotFoundError)
+
+
 class Reflector(Generic[R]):
     """Keeps ``mirror`` equal to what the server holds of one kind.
 
@@ -144,6 +159,7 @@ class Reflector(Generic[R]):
         self._has_listed = False
         self._refusals = 0  # of watches in a row, since the last event
         self._trouble = ""  # the failure that was logged last, while it lasts
+        self.trouble: Trouble | None = None  # while the last request has failed
 
     async def run(self) -> None:
         """Follow the objects until cancelled."""
@@ -152,12 +168,14 @@ class Reflector(Generic[R]):
             try:
                 await self._follow()
             except (NotFoundError, ForbiddenError) as error:
+                self._note(error)
                 self._absent(error)
                 if self._is_optional and isinstance(error, ForbiddenError):
                     backoff = self._patience
             except GoneError:
                 self._version = None
             except (KubeError, TimeoutError) as error:
+                self._note(error)
                 self._failed(error)
             except Exception as error:  # noqa: BLE001 a new list may succeed
                 self._version = None
@@ -196,6 +214,7 @@ class Reflector(Generic[R]):
         await self._take_in(items)
         self._mirror.replace_all(items, version, spared=self._aside)
         self._has_listed = True
+        self.trouble = None
         return version
 
     async def _take_in(self, items: Sequence[R]) -> None:
@@ -212,6 +231,7 @@ class Reflector(Generic[R]):
         heard, has_heard = 0, False
         watch = self._kube.watch(self._kind, resource_version=version, seconds=seconds)
         async with watch as events, _closed(events):
+            self.trouble = None
             while (event := await self._next(events, seconds + _GRACE)) is not None:
                 has_heard = True
                 self._take(event)
@@ -260,6 +280,12 @@ class Reflector(Generic[R]):
         else:
             self._aside.add(obj)
         self._version = obj.resource_version
+
+    def _note(self, error: Exception) -> None:
+        known = self.trouble
+        if known is None or type(known.error) is not type(error):
+            since = known.since if known is not None else self._clock.now()
+            self.trouble = Trouble(error, since)
 
     def _is_well(self) -> None:
         self._backoff.reset()

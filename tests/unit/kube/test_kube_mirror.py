@@ -124,3 +124,23 @@ def test_handlers_hear_of_what_is_there_and_of_each_change_until_they_leave() ->
 
 def _version(one: Node | None) -> int:
     return int(one.metadata.resource_version) if one is not None else 0
+
+
+def test_who_only_looks_is_told_of_changes_alone_and_stays_when_controllers_go() -> None:
+    found = mirror(node(version=1))
+    seen: list[str] = []
+    acted: list[str] = []
+    end = found.watch(lambda _, new: seen.append(new.metadata.name if new else ""))
+    found.on_change(lambda _, new: acted.append(new.metadata.name if new else ""))
+
+    assert (1, [], ["a"]) == (found.followers, seen, acted)
+
+    found.forget_followers(0)
+    found.put(node("b", uid="2"))
+
+    assert (0, ["b"], ["a"]) == (found.followers, seen, acted)
+
+    end()
+    found.drop(node("b", uid="2"))
+
+    assert ["b"] == seen

@@ -330,6 +330,35 @@ async def test_what_was_seen_stays_while_we_may_not_look() -> None:
 
 
 @in_virtual_time
+async def test_why_a_kind_is_not_followed_is_known_for_as_long_as_it_lasts() -> None:
+    async with following("a") as it:
+        assert it.reflector.trouble is None
+        it.cluster.transport.refuse(Refusal(500, times=4))
+        lost_at = it.cluster.clock.now()
+        it.cluster.transport.break_watches(Break.LOST)
+        await it.pass_time(0.5)
+        trouble = it.reflector.trouble
+        assert trouble is not None
+        assert not trouble.is_refused
+        assert (trouble.since - lost_at).total_seconds() < 1
+        await it.pass_time(60)
+        assert it.reflector.trouble is None
+
+
+@in_virtual_time
+async def test_a_kind_that_may_not_be_read_is_refused_and_not_lost() -> None:
+    async with following("a", optional=True) as it:
+        it.cluster.transport.refuse(Refusal(403, times=4))
+        it.cluster.transport.break_watches(Break.LOST)
+        await it.pass_time(3)
+        trouble = it.reflector.trouble
+        assert trouble is not None
+        assert trouble.is_refused
+        await it.pass_time(60)
+        assert it.reflector.trouble is None
+
+
+@in_virtual_time
 async def test_an_own_write_made_while_a_list_was_on_its_way_is_not_forgotten() -> None:
     async with following("a") as it:
         removed: list[str] = []
