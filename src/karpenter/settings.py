@@ -73,6 +73,12 @@ class Settings:
     kube_client_qps: int = 200
     kube_client_burst: int = 300
     enable_profiling: bool = False
+    dashboard_port: int = 0  # no dashboard
+    dashboard_host: str = "127.0.0.1"
+    dashboard_allow_host: str = ""  # names of it, separated by commas
+    dashboard_token_file: str = ""
+    dashboard_tls_cert: str = ""
+    dashboard_tls_key: str = ""
     disable_leader_election: bool = False
     leader_election_name: str = "karpenter-leader-election"
     leader_election_namespace: str = ""

@@ -1,13 +1,18 @@
 """``karpenter controller``: the autoscaler itself, on the cluster it runs in."""
 
 import os
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from karpenter.cli import controller_flags
 from karpenter.console import output
+
+if TYPE_CHECKING:
+    from karpenter.operator.beside import Beside
+    from karpenter.settings import Settings
 
 HELP = """\
 Run the controllers on a cluster: launch nodes for pending pods, and remove nodes that are not needed.
@@ -58,9 +63,23 @@ def controller(**given: str | None) -> None:
     take_over(log)
     from karpenter.operator import run
 
-    code = run.run(settings, environment, log, commit)
+    code = run.run(settings, environment, log, commit, _dashboard(settings))
     if code:
         raise typer.Exit(code)
+
+
+def _dashboard(settings: "Settings") -> "Beside | None":
+    """What serves the dashboard, if there is to be one."""
+    if not settings.dashboard_port:
+        return None  # nothing of it is imported
+    from karpenter.dashboard.homes.controller import dashboard_of
+    from karpenter.dashboard.server.entrance import EntranceError
+
+    is_on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    try:
+        return dashboard_of(settings, is_on_terminal=is_on_terminal)
+    except EntranceError as error:
+        output.fail(str(error))
 
 
 def _try_notifications(path: str, sink: str | None, environment: Mapping[str, str]) -> None:

@@ -49,6 +49,27 @@ SETTINGS: Final = (
     Flag("kube_client_qps", "COUNT", "200", "Maximum requests per second to the API server."),
     Flag("kube_client_burst", "COUNT", "300", "Maximum burst of requests to the API server."),
     Flag("enable_profiling", _BOOLEAN, "false", "Serve /debug/pprof beside the metrics."),
+    Flag("dashboard_port", "PORT", "0", "Where the dashboard is served; 0 is nowhere."),
+    Flag(
+        "dashboard_host",
+        "ADDRESS",
+        "127.0.0.1",
+        "The address of the dashboard; beyond loopback it needs a token file and a name.",
+    ),
+    Flag(
+        "dashboard_allow_host",
+        "NAMES",
+        "",
+        "Names under which the dashboard is reached, besides localhost, separated by commas.",
+    ),
+    Flag(
+        "dashboard_token_file",
+        "FILE",
+        "",
+        "The dashboard's token, of 32 characters or more; without it one is printed on a terminal.",
+    ),
+    Flag("dashboard_tls_cert", "FILE", "", "The certificate to serve the dashboard with HTTPS."),
+    Flag("dashboard_tls_key", "FILE", "", "The key of the certificate."),
     Flag(
         "disable_leader_election", _BOOLEAN, "false", "Act without a Lease; run only one replica."
     ),

@@ -3,7 +3,7 @@
 While somebody looks, a view is made at most four times a second and only after a change; changes in
 between are folded into it. Views are built, compared and encoded in a thread, one at a time; the
 event loop only hands out bytes that all clients share. With nobody looking, views are made for the
-history alone, and without one not at all.
+history alone, and without one, or where it is not kept all the time, not at all.
 """
 
 import asyncio
@@ -133,6 +133,7 @@ class Feed:
         *,
         shown: Shown = EVERYTHING,
         recorder: Recorder | None = None,
+        recording: asyncio.Event | None = None,
     ) -> None:
         """Prepare; ``run`` begins to look.
 
@@ -142,12 +143,14 @@ class Feed:
             clock: real time, whatever the time of the cluster.
             shown: which names leave the process.
             recorder: keeps the views, with or without clients.
+            recording: set while it does; by default all the time.
         """
         self._scene = scene
         self.identity: Final = identity
         self._clock = clock
         self._shown = shown
         self._recorder = recorder
+        self._recording = recording or _always(recorder is not None)
         self._builder: ViewBuilder | None = None
         self._latest: Published | None = None
         self._built_at = 0.0
@@ -181,9 +184,10 @@ class Feed:
         end = self._scene.follow(self._note)
         try:
             while True:
-                if not self._followers and self._recorder is None:
-                    await self._watched.wait()
+                await self._wanted()
                 await self._clock.wait(self._changed, seconds=_LONGEST)
+                if not (self._followers or self._recording.is_set()):
+                    continue
                 await self._looked()
                 if self._followers:
                     await self._clock.sleep(_SHORTEST)
@@ -194,6 +198,17 @@ class Feed:
             self.is_over = True
             for follower in self._followers:
                 follower.filled.set()
+
+    async def _wanted(self) -> None:
+        """Wait until there are clients, or views are recorded."""
+        if self._followers or self._recording.is_set():
+            return
+        coming = [asyncio.ensure_future(each.wait()) for each in (self._watched, self._recording)]
+        try:
+            await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in coming:
+                each.cancel()
 
     async def view(self) -> Published:
         """The cluster as it is now, or was a moment ago."""
@@ -351,3 +366,11 @@ class Feed:
             seq, _, frame = backlog.popleft()
             self._backlog_bytes -= len(frame)
             self._reach = seq
+
+
+def _always(is_so: bool) -> asyncio.Event:
+    """An event that is set from the beginning, or never."""
+    event = asyncio.Event()
+    if is_so:
+        event.set()
+    return event

@@ -9,7 +9,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -22,10 +21,10 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.clock import Clock
 from karpenter.dashboard.older_versions import ConvertingReads
-from karpenter.kube.errors import ForbiddenError, GoneError, KubeError, NotFoundError
+from karpenter.kube.errors import GoneError, KubeError, NotFoundError
 from karpenter.kube.guard import Guard
 from karpenter.kube.mirror import Mirror
-from karpenter.kube.reflector import Reflector
+from karpenter.kube.reflector import Reflector, Trouble
 
 R = TypeVar("R", bound=Resource)
 
@@ -58,7 +57,7 @@ _RARE: Final = frozenset(
     {karpenter.NodeOverlay, karpenter.CapacityBuffer, *READ[READ.index(karpenter.CapacityBuffer) :]}
 )
 LEASE: Final = "karpenter-leader-election"
-_ROLE: Final = "karpenter-dashboard of examples/install/rbac-viewer.yaml"
+ROLE: Final = "karpenter-dashboard of examples/install/rbac-viewer.yaml"
 
 # Called with an object before and after; None stands for "not there"
 Changed = Callable[[Any, Any], None]
@@ -90,17 +89,37 @@ class Reads(Protocol):
         """The changes after a version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a kind is not followed at the moment."""
+class Followed(Protocol):
+    """A cluster that is followed, whoever reads it."""
 
-    error: Exception
-    since: datetime
+    def of(self, kind: type[R]) -> Mirror[R]:
+        """The mirror of a kind."""
+
+    def objects(self) -> Iterator[Resource]:
+        """Everything that is known now."""
+
+    def follow(self, changed: Changed) -> None:
+        """Call ``changed`` for every object there is, and for every change."""
+
+    def follow_trouble(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` when a kind can no longer be read, or can be again."""
+
+    async def reached(self) -> None:
+        """Wait until every kind was read once, or could not be."""
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the server answers, but may not or cannot show the kind."""
-        return isinstance(self.error, ForbiddenError | NotFoundError)
+    def trouble(self) -> Mapping[type[Resource], Trouble]:
+        """The kinds that are not followed at the moment."""
+
+    def refused(self) -> list[type[Resource]]:
+        """The kinds that the server does not show, without those that many do not have."""
+
+    def heard(self) -> datetime:
+        """When the cluster was last heard of: now, unless a connection is lost."""
+
+    @property
+    def leader(self) -> str:
+        """The identity of the leader; empty if it is not known."""
 
 
 class FollowedCluster:
@@ -114,6 +133,7 @@ class FollowedCluster:
         rng: random.Random,
         kinds: Iterable[type[Resource]] = READ,
         lease: str = LEASE,
+        role: str = ROLE,
     ) -> None:
         """Prepare; ``run`` begins to read.
 
@@ -123,6 +143,7 @@ class FollowedCluster:
             rng: the source of jitter.
             kinds: what to read.
             lease: the name of the lease that the leader holds.
+            role: what lets these kinds be read, for the log.
         """
         self._clock = clock
         self._changed: list[Callable[[], object]] = []
@@ -141,7 +162,7 @@ class FollowedCluster:
             self._reached[kind] = asyncio.Event()
             source = _Observed(self, reads, selectors.get(kind, ""))
             self._reflectors.append(
-                Reflector(source, kind, mirror, clock, rng=rng, optional=True, role=_ROLE)
+                Reflector(source, kind, mirror, clock, rng=rng, optional=True, role=role)
             )
 
     async def run(self) -> None:
@@ -181,17 +202,11 @@ class FollowedCluster:
 
     def refused(self) -> list[type[Resource]]:
         """The kinds that the server does not show, without those that many do not have."""
-        return [
-            kind
-            for kind, trouble in self._trouble.items()
-            if trouble.is_refused
-            and not (kind in _RARE and isinstance(trouble.error, NotFoundError))
-        ]
+        return refused_of(self._trouble)
 
     def heard(self) -> datetime:
         """When the cluster was last heard of: now, unless a connection is lost."""
-        lost = [each.since for each in self._trouble.values() if not each.is_refused]
-        return min(lost, default=self._clock.now())
+        return heard_of(self._trouble, self._clock.now())
 
     @property
     def leader(self) -> str:
@@ -215,6 +230,20 @@ class FollowedCluster:
         if known is not None or error is not None:
             for changed in self._changed:
                 changed()
+
+
+def refused_of(trouble: Mapping[type[Resource], Trouble]) -> list[type[Resource]]:
+    """The kinds that the server does not show, without those that many do not have."""
+    return [
+        kind
+        for kind, each in trouble.items()
+        if each.is_refused and not (kind in _RARE and isinstance(each.error, NotFoundError))
+    ]
+
+
+def heard_of(trouble: Mapping[type[Resource], Trouble], now: datetime) -> datetime:
+    """When the cluster was last heard of: now, unless a connection is lost."""
+    return min((each.since for each in trouble.values() if not each.is_refused), default=now)
 
 
 class _Observed:

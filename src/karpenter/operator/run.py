@@ -45,8 +45,10 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
+from karpenter.kube.read_only import ReadOnlyClient
 from karpenter.notifications.channels import ChannelDependencies, open_channel
 from karpenter.notifications.notifier import Notifier, cluster_name
+from karpenter.operator.beside import Beside, Running
 from karpenter.operator.event_loop import WatchedSelector, watched_loop
 from karpenter.operator.gc_thresholds import collect_briefly
 from karpenter.operator.memory import watch_memory
@@ -82,9 +84,13 @@ _FORESEEN: Final = (
 
 
 def run(
-    settings: Settings, environment: Mapping[str, str], log: FilteringBoundLogger, commit: str
+    settings: Settings,
+    environment: Mapping[str, str],
+    log: FilteringBoundLogger,
+    commit: str,
+    beside: Beside | None = None,
 ) -> int:
-    """Run until stopped; the exit code is returned."""
+    """Run until stopped, with what is served ``beside`` the controllers; return the exit code."""
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
     collect_briefly()  # a full collection would block the event loop for a tenth of a second
@@ -96,7 +102,9 @@ def run(
     try:
         with asyncio.Runner(loop_factory=partial(watched_loop, selector)) as runner:
             return runner.run(
-                run_controller(settings, environment, log, commit=commit, on_stop=deadline.start)
+                run_controller(
+                    settings, environment, log, commit=commit, on_stop=deadline.start, beside=beside
+                )
             )
     finally:
         deadline.cancel()
@@ -109,6 +117,7 @@ async def run_controller(
     *,
     commit: str = "",
     on_stop: Callable[[], None] = lambda: None,
+    beside: Beside | None = None,
 ) -> int:
     """Run the controllers until a signal or a fatal error; return the exit code.
 
@@ -118,9 +127,11 @@ async def run_controller(
         log: where lines go.
         commit: the revision this build was made of.
         on_stop: called when a signal has come, before anything ends.
+        beside: what is served beside the controllers, such as the dashboard.
     """
     try:
-        async with _assembled(settings, environment, log, commit) as (manager, notifier):
+        assembled = _assembled(settings, environment, log, commit, beside)
+        async with assembled as (manager, notifier):
             finish = notifier.flush if notifier is not None else _nothing
             return await _until_stopped(manager.run(), log, on_stop, finish)
     except BaseExceptionGroup as group:
@@ -136,7 +147,11 @@ async def run_controller(
 
 @asynccontextmanager
 async def _assembled(
-    settings: Settings, environment: Mapping[str, str], log: FilteringBoundLogger, commit: str
+    settings: Settings,
+    environment: Mapping[str, str],
+    log: FilteringBoundLogger,
+    commit: str,
+    beside: Beside | None = None,
 ) -> AsyncIterator[tuple[Manager, Notifier | None]]:
     """Put together everything a process needs, and serve for as long as the block runs."""
     parse_scheduler_config(settings.scheduler_config)
@@ -214,6 +229,12 @@ async def _assembled(
         log.info(
             "starting", version=__version__, provider=cloud.facts.name, server=metrics.api_server
         )
+        if beside is not None:
+            reads = ReadOnlyClient(
+                await connected(), clock, limiter=_limiter(settings, clock), observer=metrics
+            )
+            running = Running(process, manager.mirrors, reads, election, own_namespace())
+            await stack.enter_async_context(beside(running))
         yield manager, notifier
 
 

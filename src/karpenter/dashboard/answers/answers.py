@@ -5,7 +5,7 @@ planning process. Names that may not be shown are taken out of all of it before 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
@@ -39,7 +39,7 @@ from karpenter.dashboard.questions import (
 )
 from karpenter.dashboard.redaction import Redaction
 from karpenter.dashboard.shown import EVERYTHING
-from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.log import Follower
 from karpenter.decision_log.record import DecisionRecord
 from karpenter.model import durations
 from karpenter.settings import FeatureGates, MinTypes, Percentage, Settings, variable_of
@@ -47,6 +47,16 @@ from karpenter.state.object_keys import DEFAULT_NAMESPACE
 
 SAVINGS_KEPT: Final = 60.0  # seconds; they take a plan and a move for each node
 _SAVINGS_SECONDS: Final = 1.0  # that costs wait for them; the next answer has them then
+
+
+class Decisions(Protocol):
+    """The decisions that are shown, such as those of a ``DecisionLog``."""
+
+    def newest(self) -> Iterable[DecisionRecord]:
+        """What is kept, the newest first."""
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Call ``follower`` with every new record, until the returned function is called."""
 
 
 class Home(Protocol):
@@ -90,12 +100,13 @@ class Answers:
         origin: Origin,
         home: Home,
         view: Callable[[], Awaitable[View]],
-        decisions: DecisionLog,
+        decisions: Decisions,
         clock: Clock,
         planning: Planning | None,
         redaction: Redaction | None = None,
         *,
         real: Clock | None = None,
+        recording: asyncio.Event | None = None,
     ) -> None:
         """Begin to keep what costs need over time.
 
@@ -108,6 +119,7 @@ class Answers:
             planning: whoever plans; None where nothing can be planned.
             redaction: knows the names that may not be shown; whoever made it lets it learn them.
             real: real time, where that of the cluster is another one.
+            recording: set while costs are noted over time; by default all the time.
         """
         self._origin = origin
         self._home = home
@@ -116,6 +128,7 @@ class Answers:
         self._clock = clock
         self._real = real or clock
         self._planning = planning
+        self._recording = recording
         self._redaction = redaction or Redaction(EVERYTHING)
         self._series = CostSeries()
         self._realised = RealisedSavings()
@@ -135,6 +148,8 @@ class Answers:
 
     async def _watch_costs(self) -> None:
         while True:
+            if self._recording is not None:
+                await self._recording.wait()
             self._series.note(await self._view())
             await self._real.sleep(EVERY.total_seconds())
 

@@ -9,7 +9,6 @@ import asyncio
 import os
 import secrets
 import signal
-import ssl
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -39,7 +38,7 @@ from karpenter.dashboard.homes.followed import (
 )
 from karpenter.dashboard.homes.offered import Offered, Renewal
 from karpenter.dashboard.homes.still import StillCluster, still_dashboard
-from karpenter.dashboard.server.entrance import Entrance, EntranceError, load_certificate
+from karpenter.dashboard.server.entrance import Entrance, EntranceError
 from karpenter.dashboard.server.serving import Address, Place, ServingError
 from karpenter.dashboard.shown import Shown
 from karpenter.inquiry import offline
@@ -65,7 +64,6 @@ from karpenter.visible import visible
 _PER_SECOND: Final = 5.0  # requests to the API server
 _AT_ONCE: Final = 10
 _KEY_BYTES: Final = 32
-_CERTIFICATE_SECONDS: Final = 60.0
 _FILE_PRICES: Final = "Those of {file}."
 _SETTINGS: Final = (
     "The defaults, and what --set says; those of the cluster's controller are not read."
@@ -187,7 +185,10 @@ async def _until_stopped(
         print("Stop it with Ctrl-C; nothing is changed in the cluster.", flush=True)
         if _opens_browser(options):
             await asyncio.to_thread(webbrowser.open, address.url)
-        renewing = asyncio.create_task(_renewed(options.entrance, place.tls))
+        entrance = options.entrance
+        renewing = asyncio.create_task(
+            entrance.renewed(place.tls, SystemClock(), output.warning), name="certificate"
+        )
         try:
             await stopped.wait()
         finally:
@@ -197,31 +198,6 @@ async def _until_stopped(
 def _opens_browser(options: CompanionOptions) -> bool:
     is_wanted = options.opens_browser and options.environment.get("BROWSER") != "none"
     return is_wanted and sys.stdout is not None and sys.stdout.isatty()
-
-
-async def _renewed(entrance: Entrance, context: ssl.SSLContext | None) -> None:
-    """Use a new certificate once its files have changed."""
-    certificate, key = entrance.certificate, entrance.key
-    if context is None or certificate is None or key is None:
-        return
-    known = await asyncio.to_thread(_changed_at, certificate, key)
-    while True:
-        await asyncio.sleep(_CERTIFICATE_SECONDS)
-        now = await asyncio.to_thread(_changed_at, certificate, key)
-        if now is None or now == known:
-            continue
-        known = now
-        try:
-            load_certificate(context, certificate, key)
-        except EntranceError as error:
-            output.warning(f"{error}; the certificate of before stays in use")
-
-
-def _changed_at(*files: Path) -> tuple[int, ...] | None:
-    try:
-        return tuple(file.stat().st_mtime_ns for file in files)
-    except OSError:
-        return None
 
 
 @asynccontextmanager

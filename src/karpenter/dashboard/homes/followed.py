@@ -1,4 +1,4 @@
-"""A dashboard of a cluster that is followed by mirrors of its own: in a sandbox, and beside any cluster.
+"""A dashboard of a cluster that changes; by mirrors of its own in a sandbox, and beside any cluster.
 
 Everything it needs is put together here: mirrors, scene, feed, history, answers with their planning
 process, and the server. What machines cost and which settings are in force may be known later.
@@ -6,19 +6,20 @@ process, and the server. What machines cost and which settings are in force may 
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from karpenter import __version__
 from karpenter.api.meta import Resource, kind_of
 from karpenter.clock import Clock, SystemClock
-from karpenter.dashboard.answers.answers import Answers, Origin
+from karpenter.dashboard.answers.answers import Answers, Decisions, Origin
 from karpenter.dashboard.answers.planning import Planning
 from karpenter.dashboard.answers.supply import Supply
 from karpenter.dashboard.answers.world import Terms
 from karpenter.dashboard.assets import load_assets
+from karpenter.dashboard.attendance import Attendance
 from karpenter.dashboard.contract import View
 from karpenter.dashboard.feed import Feed, Identity
 from karpenter.dashboard.history import History
@@ -28,7 +29,7 @@ from karpenter.dashboard.observed.watching import WatchedDecisions
 from karpenter.dashboard.redaction import Redaction
 from karpenter.dashboard.server.serving import Address, Place, serving
 from karpenter.dashboard.shown import EVERYTHING, Shown
-from karpenter.dashboard.sources import FollowedCluster, Reads
+from karpenter.dashboard.sources import Followed, FollowedCluster, Reads
 from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.record import DecisionRecord, encoded
 from karpenter.pass_settings import disruption_settings
@@ -64,7 +65,7 @@ class FollowedHome:
 
     def __init__(
         self,
-        followed: FollowedCluster,
+        followed: Followed,
         scene: FollowedScene,
         shown: Shown,
         decisions: DecisionLog,
@@ -159,8 +160,39 @@ async def followed_dashboard(
         redaction=redaction,
     )
     home = FollowedHome(followed, scene, options.shown, decisions)
+    parts = Parts(home, decisions, scene, redaction, clock, real_clock or SystemClock(), history)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(begun(followed.run(), name="dashboard's mirrors"))
+        if watched is not None:
+            stack.push_async_callback(begun(watched.run(), name="observed decisions"))
+        yield Dashboard(await stack.enter_async_context(served(parts, options)), home)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a dashboard is put together from."""
+
+    home: FollowedHome
+    decisions: Decisions  # those that are shown
+    scene: FollowedScene
+    redaction: Redaction
+    clock: Clock  # the time of the cluster
+    real_clock: Clock  # that of clients
+    history: History | None = None
+    attendance: Attendance | None = None  # without it, views are recorded all the time
+
+
+@asynccontextmanager
+async def served(parts: Parts, options: Options) -> AsyncIterator[Address]:
+    """Serve a dashboard for as long as a block runs; whoever made its parts runs them.
+
+    Raises:
+        ServingError: the port cannot be listened on.
+    """
+    home, redaction, attendance = parts.home, parts.redaction, parts.attendance
+    recording = attendance.awake if attendance is not None else None
     planning = (
-        Planning(followed, home.supply, lambda: _terms(home, options), clock)
+        Planning(home.followed, home.supply, lambda: _terms(home, options), parts.clock)
         if options.can_plan
         else None
     )
@@ -168,34 +200,58 @@ async def followed_dashboard(
     identity = Identity(
         origin.source, origin.provider, origin.cluster, release=__version__, assets=assets.hash
     )
-    served_in = real_clock or SystemClock()
-    feed = Feed(scene, identity, served_in, shown=options.shown, recorder=history)
+    feed = Feed(
+        parts.scene,
+        identity,
+        parts.real_clock,
+        shown=options.shown,
+        recorder=parts.history,
+        recording=recording,
+    )
 
     async def view() -> View:
         return (await feed.view()).view
 
-    answers = Answers(origin, home, view, decisions, clock, planning, redaction, real=served_in)
+    answers = Answers(
+        origin,
+        home,
+        view,
+        parts.decisions,
+        parts.clock,
+        planning,
+        redaction,
+        real=parts.real_clock,
+        recording=recording,
+    )
 
     def tell(record: DecisionRecord, line: bytes) -> None:
         feed.tell("decision", encoded(redaction.record(record)) if redaction.is_needed else line)
 
-    end = decisions.follow(tell)
-    tasks = [
-        asyncio.create_task(followed.run(), name="dashboard's mirrors"),
-        asyncio.create_task(answers.run(), name="dashboard's answers"),
-    ]
-    if watched is not None:
-        tasks.append(asyncio.create_task(watched.run(), name="observed decisions"))
-    try:
-        async with serving(
-            feed, answers, assets, options.place, served_in, history=history
-        ) as address:
-            yield Dashboard(address, home)
-    finally:
-        end()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with AsyncExitStack() as stack:
+        stack.callback(parts.decisions.follow(tell))
+        stack.push_async_callback(begun(answers.run(), name="dashboard's answers"))
+        yield await stack.enter_async_context(
+            serving(
+                feed,
+                answers,
+                assets,
+                options.place,
+                parts.real_clock,
+                history=parts.history,
+                attendance=attendance,
+            )
+        )
+
+
+def begun(work: Coroutine[Any, Any, None], *, name: str) -> Callable[[], Awaitable[object]]:
+    """Begin a task, and return what ends it."""
+    task = asyncio.create_task(work, name=name)
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    return end
 
 
 def _terms(home: FollowedHome, options: Options) -> Terms:

@@ -3,7 +3,7 @@
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import kind_of
 from karpenter.dashboard.contract import Notice
-from karpenter.dashboard.sources import FollowedCluster
+from karpenter.dashboard.sources import Followed
 from karpenter.decision_log.record import moment_text
 from karpenter.kube.errors import NotFoundError
 from karpenter.state.snapshot import Snapshot
@@ -11,9 +11,7 @@ from karpenter.state.snapshot import Snapshot
 _INSTALL = "karpenter crds | kubectl apply --server-side -f -"
 
 
-def notices_of(
-    followed: FollowedCluster, snapshot: Snapshot, *, has_prices: bool
-) -> tuple[Notice, ...]:
+def notices_of(followed: Followed, snapshot: Snapshot, *, has_prices: bool) -> tuple[Notice, ...]:
     """What holds of a cluster now, the most important first."""
     found = [*_lost(followed), *_unreadable(followed)]
     unserved = [
@@ -53,7 +51,7 @@ def notices_of(
     return tuple(found)
 
 
-def _lost(followed: FollowedCluster) -> list[Notice]:
+def _lost(followed: Followed) -> list[Notice]:
     """Whether the connection to the cluster is lost."""
     lost = [each for each in followed.trouble.values() if not each.is_refused]
     if not lost:
@@ -69,7 +67,7 @@ def _lost(followed: FollowedCluster) -> list[Notice]:
     ]
 
 
-def _unreadable(followed: FollowedCluster) -> list[Notice]:
+def _unreadable(followed: Followed) -> list[Notice]:
     """Which kinds may not be read."""
     kinds = sorted(
         kind_of(kind)

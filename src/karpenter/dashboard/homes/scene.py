@@ -5,7 +5,7 @@ and may come later: until then nothing has a price.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -17,7 +17,7 @@ from karpenter.dashboard.homes.notices import notices_of
 from karpenter.dashboard.picture import Picture, PoolTypes, PriceBook
 from karpenter.dashboard.redaction import Redaction
 from karpenter.dashboard.shown import EVERYTHING
-from karpenter.dashboard.sources import FollowedCluster
+from karpenter.dashboard.sources import Followed
 from karpenter.decision_log.record import moment_text
 from karpenter.disruption.context import DisruptionSettings
 from karpenter.scheduling.inputs.cluster import as_planned
@@ -35,12 +35,13 @@ class FollowedScene:
 
     def __init__(
         self,
-        followed: FollowedCluster,
+        followed: Followed,
         clock: Clock,
         *,
         is_hidden: Callable[[Resource], bool] = lambda resource: False,
         targets: Callable[[], Mapping[str, str]] = dict,
         redaction: Redaction | None = None,
+        more_notices: Callable[[], Sequence[Notice]] = tuple,
     ) -> None:
         """Make a scene.
 
@@ -50,28 +51,34 @@ class FollowedScene:
             is_hidden: what does not belong to the cluster although it is in it.
             targets: where waiting pods are expected, by their keys.
             redaction: takes names that may not be shown out of notices.
+            more_notices: what a home has to say besides.
         """
         self._followed = followed
         self._clock = clock
         self._is_hidden = is_hidden
         self._targets = targets
         self._redaction = redaction or Redaction(EVERYTHING)
+        self._more_notices = more_notices
         self._state = ClusterState()
         self._tellers: list[Callable[[], object]] = []
         self._prices: _Prices | None = None
         self._has_begun = False
         followed.follow(self._apply)
-        followed.follow_trouble(self._tell)
+        followed.follow_trouble(self.tell)
 
     def sell(self, supplier: Supplier, settings: DisruptionSettings) -> None:
         """Have prices from now on."""
         self._prices = _Prices(supplier, settings)
-        self._tell()
+        self.tell()
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed`` after every change, until the returned function is called."""
         self._tellers.append(changed)
         return lambda: self._tellers.remove(changed)
+
+    def forget(self) -> None:
+        """Forget the cluster: it is not followed any more, or anew."""
+        self._state, self._has_begun = ClusterState(), False
 
     @property
     def heard(self) -> str:
@@ -89,7 +96,7 @@ class FollowedScene:
 
     def _notices(self, snapshot: Snapshot, types: PoolTypes) -> tuple[Notice, ...]:
         found = notices_of(self._followed, snapshot, has_prices=any(types.values()))
-        return tuple(map(self._redaction.notice, found))
+        return tuple(map(self._redaction.notice, (*self._more_notices(), *found)))
 
     async def _begun(self) -> None:
         """Wait until there is something to show, but not for ever."""
@@ -106,9 +113,10 @@ class FollowedScene:
             (old if new is None else None, self._state.delete),
         ):
             if each is not None and not self._is_hidden(each) and change(each):
-                self._tell()
+                self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Have a new picture taken."""
         for changed in self._tellers:
             changed()
 

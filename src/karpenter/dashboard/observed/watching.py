@@ -1,6 +1,8 @@
 """Fills a decision log with what is seen in a cluster that another controller runs."""
 
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from karpenter.api.meta import Resource
@@ -9,7 +11,7 @@ from karpenter.clock import Clock
 from karpenter.dashboard.observed.nominations import Nominations
 from karpenter.dashboard.observed.observer import MEMORY, Observer
 from karpenter.dashboard.redaction import Redaction
-from karpenter.dashboard.sources import FollowedCluster
+from karpenter.dashboard.sources import Followed
 from karpenter.decision_log.log import DecisionLog
 
 # Events come a moment after what they tell of; together they are one record
@@ -22,11 +24,12 @@ class WatchedDecisions:
 
     def __init__(
         self,
-        followed: FollowedCluster,
+        followed: Followed,
         log: DecisionLog,
         clock: Clock,
         *,
         redaction: Redaction | None = None,
+        is_told: Callable[[], bool] = lambda: True,
     ) -> None:
         """Begin to collect; ``run`` records.
 
@@ -35,8 +38,10 @@ class WatchedDecisions:
             log: where records go.
             clock: the time of the cluster.
             redaction: is let learn the names of all objects.
+            is_told: whether what is seen is recorded; not while the log of decisions is better.
         """
-        self.nominations: Final = Nominations()
+        self.nominations = Nominations()
+        self._is_told = is_told
         self._followed = followed
         self._log = log
         self._clock = clock
@@ -48,17 +53,23 @@ class WatchedDecisions:
     async def run(self) -> None:
         """Record what is seen, until cancelled."""
         loop = asyncio.get_running_loop()
-        await self._followed.reached()  # claims say whose machines the events are about
         while True:
             await self._has_changed.wait()
+            await self._followed.reached()  # claims say whose machines the events are about
             await self._clock.sleep(_FOLDED_SECONDS)
             self._has_changed.clear()
             # A first look at a large cluster takes too long for the event loop
             found = await loop.run_in_executor(None, self._observer.look, self._clock.now())
-            for number, each in enumerate(found, start=1):
+            for number, each in enumerate(found if self._is_told() else (), start=1):
                 self._log.add(each.at, each.draft)
                 if number % _AT_A_TIME == 0:
                     await asyncio.sleep(0)
+
+    def forget(self, since: datetime) -> None:
+        """Begin again after a time in which the cluster was not followed; ``since`` is no news."""
+        self.nominations = Nominations()
+        self._observer = Observer(since=since)
+        self._has_changed.clear()
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         if new is not None and self._redaction is not None:

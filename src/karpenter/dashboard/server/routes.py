@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from karpenter.clock import Clock
 from karpenter.dashboard.assets import Asset, Assets
+from karpenter.dashboard.attendance import Attendance
 from karpenter.dashboard.contract import HistoryKept, View, WhatIfRequest
 from karpenter.dashboard.feed import Feed, Published, TooManyClientsError
 from karpenter.dashboard.gate import Asked, Gate
@@ -73,6 +74,7 @@ class Routes:
         clock: Clock,
         *,
         history: Moments | None = None,
+        attendance: Attendance | None = None,
     ) -> None:
         """Make the routes.
 
@@ -83,7 +85,9 @@ class Routes:
             assets: the page.
             clock: real time.
             history: the views of the past; none of them without it.
+            attendance: is told of clients, where there is more to do while there are some.
         """
+        self._attendance = attendance or Attendance(clock)
         self._feed = feed
         self._questions = questions
         self._gate = gate
@@ -126,6 +130,8 @@ class Routes:
         turned = self._gate.turned_away(asked)
         if turned is not None:
             raise RefusedError(turned.status, turned.text, turned.headers)
+        if asked.path.startswith(_API):  # with the token, unlike the page itself
+            self._attendance.note()
         method, handler = self._route(asked.path)
         if asked.method != method and (asked.method, method) != ("HEAD", "GET"):
             text = f"{asked.method} is not answered here, only {method}"
@@ -195,7 +201,10 @@ class Routes:
     async def _stream(self, request: web.BaseRequest, query: Query) -> web.StreamResponse:
         await self._feed.view()  # so that there is an epoch, and no change from long ago
         try:
-            with self._feed.following(query.get("since", "")) as follower:
+            with (
+                self._feed.following(query.get("since", "")) as follower,
+                self._attendance.present(),
+            ):
                 return await stream(request, follower, self._feed, self._clock)
         except TooManyClientsError:
             text = "as many pages as can be served are open; close one, or wait"

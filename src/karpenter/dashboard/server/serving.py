@@ -12,6 +12,7 @@ from aiohttp import web
 
 from karpenter.clock import Clock
 from karpenter.dashboard.assets import Assets
+from karpenter.dashboard.attendance import Attendance
 from karpenter.dashboard.feed import Feed
 from karpenter.dashboard.gate import Gate, new_token
 from karpenter.dashboard.questions import Questions
@@ -74,6 +75,7 @@ async def serving(
     clock: Clock,
     *,
     history: Moments | None = None,
+    attendance: Attendance | None = None,
 ) -> AsyncIterator[Address]:
     """Serve for as long as the block runs.
 
@@ -88,7 +90,7 @@ async def serving(
         has_tls=place.tls is not None,
         is_guessable=bool(place.token),
     )
-    routes = Routes(feed, questions, gate, assets, clock, history=history)
+    routes = Routes(feed, questions, gate, assets, clock, history=history, attendance=attendance)
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         connections.heard_of(request.protocol)
