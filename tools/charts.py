@@ -91,6 +91,13 @@ told what they hold.""",
         ("karpenter-commitment",),
         ("settings.featureGates.commitments=true",),
     ),
+    "optional/dashboard-kinds.yaml": Roles(
+        """\
+With DASHBOARD_PORT: what the page of the controller shows besides what the controllers read, such as
+events; nothing is written. A kind that is taken out of it is named on the page.""",
+        ("karpenter-dashboard-kinds",),
+        ("controller.dashboard.enabled=true",),
+    ),
     "optional/devices.yaml": Roles(
         "With IGNORE_DRA_REQUESTS=false: devices that pods ask for are looked at.",
         ("karpenter-devices",),

@@ -66,6 +66,32 @@
 {{- end }}
 {{- end }}
 
+{{/* The Secret with the token of the controllers' dashboard, and where it is mounted. */}}
+{{- define "karpenter.dashboardTokenSecret" -}}
+{{- default (printf "%s-controller-dashboard" (include "karpenter.fullname" .)) .Values.controller.dashboard.tokenSecret }}
+{{- end }}
+
+{{- define "karpenter.dashboardTokenFolder" -}}
+{{- "/etc/karpenter-dashboard/token" }}
+{{- end }}
+
+{{- define "karpenter.dashboardVolumes" -}}
+{{- if .Values.controller.dashboard.enabled }}
+- name: dashboard-token
+  secret:
+    secretName: {{ include "karpenter.dashboardTokenSecret" . | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
+{{- define "karpenter.dashboardMounts" -}}
+{{- if .Values.controller.dashboard.enabled }}
+- name: dashboard-token
+  mountPath: {{ include "karpenter.dashboardTokenFolder" . }}
+  readOnly: true
+{{- end }}
+{{- end }}
+
 {{- define "karpenter.environment" -}}
 {{- $settings := .Values.settings }}
 {{- $provider := include "karpenter.provider" . }}
@@ -75,6 +101,12 @@
   value: {{ .Values.controller.metrics.port | quote }}
 - name: HEALTH_PROBE_PORT
   value: {{ .Values.controller.healthProbe.port | quote }}
+{{- if .Values.controller.dashboard.enabled }}
+- name: DASHBOARD_PORT
+  value: {{ .Values.controller.dashboard.port | quote }}
+- name: DASHBOARD_TOKEN_FILE
+  value: {{ include "karpenter.dashboardTokenFolder" . }}/token
+{{- end }}
 - name: LEADER_ELECTION_NAMESPACE
   value: {{ .Release.Namespace | quote }}
 {{- if .Values.webhook.enabled }}

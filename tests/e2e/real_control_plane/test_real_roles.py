@@ -45,6 +45,14 @@ MEANT = {
         "cost.karpenter.sh: commitments": LOOK,
         "cost.karpenter.sh: commitments/status": "patch",
     },
+    "dashboard-kinds": {
+        ": events podtemplates": LOOK,
+        "batch: jobs": LOOK,
+        "karpenter.sh: nodeoverlays": LOOK,
+        "autoscaling.x-k8s.io: capacitybuffers": LOOK,
+        "karpenter.k8s.aws: ec2nodeclasses": LOOK,
+        "karpenter.kwok.sh: kwoknodeclasses": LOOK,
+    },
     "devices": {
         "resource.k8s.io: resourceclaims resourceclaimtemplates": LOOK,
         "resource.k8s.io: resourceslices deviceclasses": LOOK,

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 NAME = "karpenter-dashboard"
 COMMANDS = Path(__file__).resolve().parents[2] / "surfaces" / "commands.txt"
 ON = "dashboard.enabled=true"
+BESIDE = "controller.dashboard.enabled=true"
 EVERYTHING = (
     ON,
     "dashboard.port=9000",
@@ -167,3 +168,52 @@ def test_names_are_short_enough_for_labels(helm: Helm) -> None:
     (name,) = [name for name in names if name.endswith("-dashboard")]
     labels = pod_of(objects, name)["metadata"]["labels"]
     assert all(len(value) <= 63 for value in labels.values())
+
+
+def controller_of(objects: dict[tuple[str, str], Json]) -> tuple[Json, Json]:
+    """The pod of the controllers, and its container."""
+    spec = pod_of(objects, "karpenter")["spec"]
+    (container,) = spec["containers"]
+    return spec, container
+
+
+def test_the_controllers_serve_it_on_loopback_with_a_token_of_a_secret(helm: Helm) -> None:
+    objects = rendered(helm, BESIDE, "controller.dashboard.port=9000")
+
+    added = objects.keys() - rendered(helm).keys()
+    name = "karpenter-dashboard-kinds"
+    assert added == {
+        ("Secret", "karpenter-controller-dashboard"),
+        ("ClusterRole", name),
+        ("ClusterRoleBinding", name),
+    }
+    token = b64decode(objects["Secret", "karpenter-controller-dashboard"]["data"]["token"]).decode()
+    assert len(token) >= 32
+    spec, container = controller_of(objects)
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert variables["DASHBOARD_PORT"] == "9000"
+    assert variables["DASHBOARD_TOKEN_FILE"] == "/etc/karpenter-dashboard/token/token"
+    assert "DASHBOARD_HOST" not in variables
+    assert container["volumeMounts"] == [
+        {"name": "dashboard-token", "mountPath": "/etc/karpenter-dashboard/token", "readOnly": True}
+    ]
+    (volume,) = spec["volumes"]
+    assert volume["secret"]["secretName"] == "karpenter-controller-dashboard"
+    assert "Service" not in {kind for kind, _ in added}
+
+
+def test_the_token_of_the_controllers_may_be_one_that_is_there_already(helm: Helm) -> None:
+    objects = rendered(helm, BESIDE, "controller.dashboard.tokenSecret=ours", "rbac.create=false")
+
+    spec, _ = controller_of(objects)
+    assert spec["volumes"][0]["secret"]["secretName"] == "ours"
+    assert objects.keys() == rendered(helm, "rbac.create=false").keys()
+
+
+def test_both_dashboards_have_tokens_of_their_own(helm: Helm) -> None:
+    objects = rendered(helm, ON, BESIDE)
+
+    assert {name for kind, name in objects if kind == "Secret"} == {
+        "karpenter-controller-dashboard",
+        "karpenter-dashboard-token",
+    }

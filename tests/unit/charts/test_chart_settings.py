@@ -303,6 +303,7 @@ def test_the_chart_may_be_a_dependency(helm: Helm, tmp_path: Path) -> None:
     [
         ({"settings.ignoreDRARequests": False}, "devices"),
         ({"rbac.devices": True}, "devices"),
+        ({"controller.dashboard.enabled": True}, "dashboard-kinds"),
         ({"rbac.earlyBinding": True}, "early-binding"),
         ({"rbac.legacyKinds": True}, "legacy-kinds"),
         ({"settings.featureGates.nodeOverlay": True}, "node-overlay"),
