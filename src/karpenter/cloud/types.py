@@ -81,6 +81,14 @@ class InstanceType:
         """What pods may use when no offering says otherwise."""
         return allocatable(self.capacity, self.overhead)
 
+    def offering_in(self, zone: str, capacity_type: str) -> Offering | None:
+        """The first offering of a kind in a zone, sold out or not."""
+        return self._by_place.get((zone, capacity_type))
+
+    @cached_property
+    def _by_place(self) -> Mapping[tuple[str, str], Offering]:
+        return {(each.zone, each.capacity_type): each for each in reversed(self.offerings)}
+
     def allocatable_of(self, offering: Offering) -> Resources:
         """What pods may use on this offering."""
         if offering.capacity is None and offering.overhead is None:

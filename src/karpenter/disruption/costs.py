@@ -46,7 +46,5 @@ def offering_of(machine: StateNode, types: Mapping[str, InstanceType]) -> Offeri
         return None
     zone = machine.labels.get(labels.ZONE, "")
     capacity_type = machine.labels.get(labels.CAPACITY_TYPE, "")
-    for offering in kind.offerings:
-        if offering.zone == zone and offering.capacity_type == capacity_type:
-            return None if math.isnan(offering.price) else offering
-    return None
+    offering = kind.offering_in(zone, capacity_type)
+    return None if offering is None or math.isnan(offering.price) else offering

@@ -17,7 +17,6 @@ from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.state.departing_pods import protected_until
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
@@ -115,9 +114,5 @@ class KnownMachines:
 
 def _known(machine: StateNode) -> _Machine:
     namespaces = dict.fromkeys(pod.metadata.namespace or "default" for pod in machine.pods)
-    ends = {
-        end
-        for pod in machine.pods
-        if DO_NOT_DISRUPT in pod.metadata.annotations and (end := protected_until(pod)) is not None
-    }
+    ends = {end for pod in machine.annotated_pods if (end := protected_until(pod)) is not None}
     return _Machine(machine, tuple(namespaces), tuple(sorted(ends)))

@@ -225,17 +225,18 @@ class Simulation:
         for pod in departing:
             by_name.setdefault(key_of(pod), MovablePod(pod))
         for candidate in self._candidates:
+            home = candidate.name
             for pod in pods_of(candidate):
-                by_name.setdefault(key_of(pod), MovablePod(pod, home=candidate.name))
+                by_name.setdefault(key_of(pod), MovablePod(pod, home=home))
         everybody = list(by_name.values())
         problem, failures = self._ground.problem(
             [mover.pod for mover in everybody], ignores_ratios=self._ignores_ratios
         )
         if self._cost is not None:
             problem = replace(problem, options=replace(problem.options, cost=self._cost))
-        movers: list[MovablePod] = []
+        movers: list[MovablePod] = [] if failures else everybody
         lost: dict[str, list[str]] = {}
-        for mover in everybody:
+        for mover in everybody if failures else ():
             if mover.pod.metadata.uid not in failures:
                 movers.append(mover)
             elif not mover.is_pending:

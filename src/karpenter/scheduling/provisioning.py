@@ -263,12 +263,14 @@ class PassInputs:
 
 def _candidates(snapshot: Snapshot) -> list[Pod]:
     """Pods that wait for a node, or may do so."""
-    return [
-        pod
-        for _, pod in sorted(snapshot.pods.items())
-        if not pod.spec.node_name
-        or any(condition.reason == "Unschedulable" for condition in pod.status.conditions)
-    ]
+    waiting = [(key, pod) for key, pod in snapshot.pods.items() if _waits(pod)]
+    return [pod for _, pod in sorted(waiting)]
+
+
+def _waits(pod: Pod) -> bool:
+    if not pod.spec.node_name:
+        return True
+    return "Unschedulable" in [condition.reason for condition in pod.status.conditions]
 
 
 def _catalogues(

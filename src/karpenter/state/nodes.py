@@ -19,7 +19,7 @@ from karpenter.model.conditions import INSTANCE_TERMINATING, READY, REBOOTING, T
 from karpenter.model.resources import Resources, total
 from karpenter.model.taints import AWAITS_PODS, is_known_ephemeral, matches
 from karpenter.model.taints import REBOOTING as REBOOTING_TAINT
-from karpenter.state.pods import is_daemon
+from karpenter.state.pods import is_daemon, mounts_claims
 from karpenter.state.requests import pod_requests
 
 _TRUE = "true"
@@ -172,6 +172,16 @@ class StateNode:
     def requested_by_daemons(self) -> Resources:
         """The requests of the daemons on the machine."""
         return total(pod_requests(pod) for pod in self.pods if is_daemon(pod))
+
+    @cached_property
+    def annotated_pods(self) -> tuple[Pod, ...]:
+        """The pods with an annotation that keeps them where they are, for a while or for good."""
+        return tuple(pod for pod in self.pods if keys.DO_NOT_DISRUPT in pod.metadata.annotations)
+
+    @cached_property
+    def mounting_pods(self) -> tuple[Pod, ...]:
+        """The pods that mount claims of volumes."""
+        return tuple(pod for pod in self.pods if mounts_claims(pod))
 
     @property
     def _speaker(self) -> Node | NodeClaim:

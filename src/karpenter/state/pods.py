@@ -37,6 +37,14 @@ def is_bound(pod: Pod) -> bool:
     return bool(pod.spec.node_name)
 
 
+def mounts_claims(pod: Pod) -> bool:
+    """Whether a pod mounts any claim: most pods have only the volume of their token."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+            return True
+    return False
+
+
 def is_daemon(pod: Pod) -> bool:
     """Whether a DaemonSet owns the pod."""
     return _is_owned_by(pod, "apps/v1", "DaemonSet")

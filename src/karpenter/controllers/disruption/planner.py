@@ -36,7 +36,6 @@ from karpenter.disruption.rebalance.settings import RebalanceSettings, is_wanted
 from karpenter.disruption.rebalance.shares import ClusterShares
 from karpenter.disruption.validation import Validation, validated
 from karpenter.model.conditions import DRIFTED
-from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.pass_settings import disruption_settings, with_spot_seen
 from karpenter.scheduling.attempt import HasTime
 from karpenter.scheduling.compiled.compiler import Compiler
@@ -90,8 +89,7 @@ def prepared(view: DisruptionContext) -> DisruptionPass:
         pod
         for machine in view.snapshot.nodes
         if machine.node_claim is not None
-        for pod in machine.pods
-        if DO_NOT_DISRUPT in pod.metadata.annotations
+        for pod in machine.annotated_pods
     )
     kept = tuple(blocked_nodes(view))
     return DisruptionPass(Search(view), protected, next_change(view, protected), kept)

@@ -189,6 +189,8 @@ class Machines:
         """Begin with none."""
         self._daemons: Sequence[Daemon] = ()
         self._known: dict[int, tuple[StateNode, BoundVolumes, NodeTarget]] = {}  # by identity
+        # Labels, by the name of the machine: its pods change far more often
+        self._labels: dict[str, tuple[Mapping[str, str], Requirements]] = {}
         self._index = NodeIndex(())
 
     def index(self, problem: Problem, ordered: Iterable[StateNode]) -> NodeIndex:
@@ -198,6 +200,9 @@ class Machines:
             self._daemons = problem.daemons
         places = [self._place(problem, node) for node in ordered]
         self._known = {id(place[0]): place for place in places}
+        if len(self._labels) > len(places):
+            there = {node.name for node, _, _ in places}
+            self._labels = {name: known for name, known in self._labels.items() if name in there}
         targets = [target for _, _, target in places]
         if len(targets) != len(self._index.targets) or any(
             new is not old for new, old in zip(targets, self._index.targets, strict=True)
@@ -212,11 +217,19 @@ class Machines:
         known = self._known.get(id(node))
         if known is not None and known[0] is node and known[1] == volumes:
             return known
-        return node, volumes, _target(node, volumes, problem.daemons)
+        return node, volumes, _target(node, self._requirements(node), volumes, problem.daemons)
+
+    def _requirements(self, node: StateNode) -> Requirements:
+        labels = {**node.labels, HOSTNAME: node.hostname}
+        known = self._labels.get(node.name)
+        if known is None or known[0] != labels:
+            known = self._labels[node.name] = labels, Requirements.from_labels(labels)
+        return known[1]
 
 
-def _target(node: StateNode, volumes: BoundVolumes, daemons: Sequence[Daemon]) -> NodeTarget:
-    requirements = machine_requirements(node.labels, node.hostname)
+def _target(
+    node: StateNode, requirements: Requirements, volumes: BoundVolumes, daemons: Sequence[Daemon]
+) -> NodeTarget:
     kinds = tuple(_kind(pod) for pod in node.pods)
     return NodeTarget(
         name=node.name,

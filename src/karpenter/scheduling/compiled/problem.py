@@ -102,7 +102,9 @@ class CompiledProblem:
         known, nodes = self._class_keys, self.problem.nodes
         if len(known) > len(pods) + sum(len(node.pods) for node in nodes):
             known.keep(chain(pods, *(node.pods for node in nodes)))
-        return known.of([(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods])
+        if self.problem.default_spread or not self.problem.options.ignore_device_claims:
+            return known.of([(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods])
+        return known.of([(pod, pod.spec.topology_spread_constraints, ()) for pod in pods])
 
     def _classify(
         self, pods: Sequence[Pod], builder: ClassBuilder, haste: CompileBudget | None

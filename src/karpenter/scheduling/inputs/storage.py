@@ -44,14 +44,6 @@ class Mount:
     claim: PersistentVolumeClaim | None
 
 
-def mounts_claims(pod: Pod) -> bool:
-    """Whether a pod mounts any claim: most pods have only the volume of their token."""
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-            return True
-    return False
-
-
 @dataclass(frozen=True)
 class Storage:
     """Claims, volumes, classes, and what the drivers report per node."""

@@ -22,11 +22,11 @@ from karpenter.cloud.types import InstanceType
 from karpenter.model.labels import HOSTNAME, INSTANCE_TYPE, normalise
 from karpenter.model.requirement import Operator, RequirementError, requirement
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.inputs.storage import Storage, mounts_claims
+from karpenter.scheduling.inputs.storage import Storage
 from karpenter.scheduling.plan import Reason, Unplaced, Why
 from karpenter.scheduling.problem import NO_VOLUMES, BoundVolumes, PodVolumes, PoolCatalogue
 from karpenter.state.nodes import StateNode
-from karpenter.state.pods import key_of
+from karpenter.state.pods import key_of, mounts_claims
 
 MOST_ALTERNATIVES: Final = 4096
 
@@ -193,7 +193,7 @@ def node_volumes(
     found: dict[str, BoundVolumes] = {}
     for node in nodes:
         limits = _limits(node, types, storage)
-        attached = attached_claims(node.pods, storage)
+        attached = attached_claims(node.mounting_pods, storage)
         if limits or attached:
             found[node.name] = BoundVolumes(attached, limits)
     return found

@@ -103,7 +103,7 @@ class WorkloadRatios:
 
     def keeps(self, pod: Pod) -> bool:
         """Whether the ratio of its workload keeps a pod off spot, wherever it has to go."""
-        return key_of(pod) in self._pins
+        return bool(self._pins) and key_of(pod) in self._pins
 
     def _found(self, snapshot: Snapshot) -> dict[str, list[Pod]]:
         """The pods of each workload that has a ratio."""
