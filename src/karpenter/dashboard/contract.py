@@ -309,6 +309,7 @@ class BlockedNode(Document):
     hourly: float
     detail: str
     objects: list[str]  # who holds it, such as PodDisruptionBudget/default/web
+    is_estimate: bool = False
 
 
 class BlockedSaving(Document):
@@ -317,6 +318,7 @@ class BlockedSaving(Document):
     reason: str
     hourly: float
     nodes: list[BlockedNode]
+    is_estimate: bool = False
 
 
 class Savings(Document):
@@ -326,6 +328,7 @@ class Savings(Document):
     commands: int
     blocked: list[BlockedSaving]
     is_partial: bool = False
+    is_estimate: bool = False  # what is planned rests on an estimated price
 
 
 class Realised(Document):
@@ -380,6 +383,7 @@ class Difference(Document):
     pods_unplaced: list[str]
     pods_placed: list[str]
     hourly: float | None  # $/h more; null: a price is not known
+    is_estimate: bool = False  # it rests on an estimated price
 
 
 class WhatIfAnswer(Answer):

@@ -58,11 +58,20 @@ def savings_of(
         assert move.savings is not None
         objects = _holders(blocked, machine, view.inspection)
         found = BlockedNode(
-            node=blocked.node, hourly=move.savings, detail=blocked.detail, objects=objects
+            node=blocked.node,
+            hourly=move.savings,
+            detail=blocked.detail,
+            objects=objects,
+            is_estimate=move.is_estimate,
         )
         held.setdefault(blocked.why.value, []).append(found)
     summed = [
-        BlockedSaving(reason=reason, hourly=fsum(each.hourly for each in nodes), nodes=nodes)
+        BlockedSaving(
+            reason=reason,
+            hourly=fsum(each.hourly for each in nodes),
+            nodes=nodes,
+            is_estimate=any(each.is_estimate for each in nodes),
+        )
         for reason, nodes in held.items()
     ]
     return Savings(
@@ -70,6 +79,9 @@ def savings_of(
         commands=len(plan.commands),
         blocked=sorted(summed, key=lambda each: (-each.hourly, each.reason)),
         is_partial=is_partial,
+        is_estimate=any(
+            each.is_estimate for each in plan.commands if each.known_savings is not None
+        ),
     )
 
 

@@ -70,7 +70,12 @@ def what_if(world: World, request: WhatIfRequest, before: Plans, seconds: float 
     return Outcome(
         before=was,
         after=is_now,
-        diff=_difference(before, after, _prices(view, drained) if view is not None else {}),
+        diff=_difference(
+            before,
+            after,
+            _prices(view, drained) if view is not None else {},
+            is_estimate=view is not None and _rests_on_estimates(view, drained),
+        ),
         held=list(_held(view.inspection, drained)) if view is not None else [],
         drifted=sorted(drifted - _drifted(view)) if view is not None else [],
         pools=[pool_document(after.pool(name)) for name in _pools(applied)],
@@ -110,7 +115,15 @@ def _prices(view: DisruptionContext, names: Iterable[str]) -> dict[str, float | 
     }
 
 
-def _difference(before: Plans, after: Plans, drained: Mapping[str, float | None]) -> Difference:
+def _rests_on_estimates(view: DisruptionContext, names: Iterable[str]) -> bool:
+    """Whether the price of one of some nodes is an estimate."""
+    machines = (view.snapshot.node(name) for name in names)
+    return any(view.inspection.described(each).is_estimate for each in machines if each is not None)
+
+
+def _difference(
+    before: Plans, after: Plans, drained: Mapping[str, float | None], *, is_estimate: bool
+) -> Difference:
     was = Planned(before.asked.snapshot, before.made, before.removed, before.static)
     is_now = Planned(after.asked.snapshot, after.made, after.removed, after.static)
     gone = {each.name for each in was.snapshot.nodes} - {e.name for e in is_now.snapshot.nodes}
@@ -123,6 +136,7 @@ def _difference(before: Plans, after: Plans, drained: Mapping[str, float | None]
         pods_unplaced=unplaced,
         pods_placed=placed,
         hourly=_hourly(difference.Difference(was, is_now), drained.values()),
+        is_estimate=was.is_estimate or is_now.is_estimate or is_estimate,
     )
 
 

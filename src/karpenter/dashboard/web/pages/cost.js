@@ -8,9 +8,9 @@ import { Answer, Csv, Facts, html, Link, Money, nodeTo, poolTo, Section, Table, 
 const SPANS = { hour: 3600, "6 hours": 6 * 3600, day: 86400, all: 0 };
 const TABLES = { pool: "By pool", capacityType: "By capacity type", namespace: "By namespace", owner: "By owner" };
 
-function CostTable({ table, total }) {
+function CostTable({ table, total, isEstimate }) {
   const extra = [["daemons", table.daemons], ["idle", table.idle]].filter(([, value]) => value > 0)
-    .map(([name, value]) => ({ name, hourly: value, monthly: value * 730, share: total ? value / total : 0, isEstimate: false, isExtra: true }));
+    .map(([name, value]) => ({ name, hourly: value, monthly: value * 730, share: total ? value / total : 0, isEstimate, isExtra: true }));
   const rows = [...table.rows, ...extra];
   const link = (row) => (row.isExtra ? html`<span class="soft">${row.name}</span>` : table.by === "pool" ? html`<${Link} to=${poolTo(row.name)}>${row.name}<//>`
     : table.by === "namespace" ? html`<${Link} to=${`#/?q=${encodeURIComponent(`ns:${row.name}`)}`}>${row.name}<//>` : row.name || "none");
@@ -24,11 +24,11 @@ function CostTable({ table, total }) {
 
 function Savings({ savings, realised }) {
   const blocked = savings?.blocked ?? [];
-  return html`<${Section} title="Savings"><${Facts} items=${[["planned", savings ? html`<${Money} value=${savings.planned} month /> <span class="soft">by ${counted(savings.commands, "command")}</span>` : "no plan was made yet"],
-      savings && ["blocked, up to", html`<${Money} value=${blocked.reduce((sum, each) => sum + each.hourly, 0)} month />`],
+  return html`<${Section} title="Savings"><${Facts} items=${[["planned", savings ? html`<${Money} value=${savings.planned} isEstimate=${savings.isEstimate} month /> <span class="soft">by ${counted(savings.commands, "command")}</span>` : "no plan was made yet"],
+      savings && ["blocked, up to", html`<${Money} value=${blocked.reduce((sum, each) => sum + each.hourly, 0)} isEstimate=${blocked.some((each) => each.isEstimate)} month />`],
       realised && ["realised", html`<b>${dollars(realised.dollars, realised.isEstimate)}</b> <span class="soft">since ${written(realised.since, moment.value)}, by ${counted(realised.commands, "command")}, now ${hourly(realised.hourly, realised.isEstimate)}</span>`]]} />
-    ${blocked.map((each) => html`<details key=${each.reason}><summary><b>${each.reason}</b> <span class="num">up to ${hourly(each.hourly)}, ${monthly(each.hourly)}</span> <span class="soft">${counted(each.nodes.length, "node")}</span></summary>
-      <ul class="plain">${each.nodes.map((node) => html`<li><${Link} to=${nodeTo(node.node)}>${node.node}<//><span>${node.detail}</span><span class="num">${hourly(node.hourly)}</span></li>`)}</ul></details>`)}<//>`;
+    ${blocked.map((each) => html`<details key=${each.reason}><summary><b>${each.reason}</b> <span class="num">up to ${hourly(each.hourly, each.isEstimate)}, ${monthly(each.hourly, each.isEstimate)}</span> <span class="soft">${counted(each.nodes.length, "node")}</span></summary>
+      <ul class="plain">${each.nodes.map((node) => html`<li><${Link} to=${nodeTo(node.node)}>${node.node}<//><span>${node.detail}</span><span class="num">${hourly(node.hourly, node.isEstimate)}</span></li>`)}</ul></details>`)}<//>`;
 }
 
 export function CostPage() {
@@ -41,7 +41,7 @@ export function CostPage() {
     <${Answer} answer=${answer} what="what it costs">${(data) => html`
       <${Facts} items=${[["now", html`<b><${Money} value=${data.hourly} isEstimate=${data.isEstimate} month /></b>${data.unpriced ? html` <span class="attention">and ${counted(data.unpriced, "node")} of unknown price</span>` : ""}`],
         data.bound !== null && ["no nodes for these pods cost less than", html`<${Money} value=${data.bound} isEstimate=${data.isEstimate} />`], data.gap !== null && ["gap to that bound", percent(data.gap, 1)]]} />
-      <${Section} title="Over time" aside=${html`<${Csv} name="cost-over-time" rows=${() => [["at", "hourly", "nodes", "pods", "unpriced", "isEstimate"], ...data.series.at.map((at, n) => [new Date(at * 1000).toISOString(), data.series.hourly[n], data.series.nodes[n], data.series.pods[n], data.series.unpriced[n], data.isEstimate])]} />`}>
-        ${data.series.at.length > 1 ? html`<${Chart} label="cost per hour over time; the CSV has the numbers" at=${data.series.at} lines=${[{ name: "$/h", values: data.series.hourly, write: (value) => `$${number(value, 2)}` }]} />` : html`<p class="soft">There is no history yet; a point comes every 30 s.</p>`}<//>
-      <${Savings} savings=${data.savings} realised=${data.realised} /><div class="columns">${data.tables.map((table) => html`<${CostTable} key=${table.by} table=${table} total=${data.hourly} />`)}</div>`}<//>`;
+      <${Section} title="Over time" aside=${html`<${Csv} name="cost-over-time" rows=${() => [["at", "hourly", "nodes", "pods", "unpriced", "isEstimate"], ...data.series.at.map((at, n) => [new Date(at * 1000).toISOString(), (data.isEstimate ? "~" : "") + data.series.hourly[n], data.series.nodes[n], data.series.pods[n], data.series.unpriced[n], data.isEstimate])]} />`}>
+        ${data.series.at.length > 1 ? html`<${Chart} label="cost per hour over time; the CSV has the numbers" at=${data.series.at} lines=${[{ name: "$/h", values: data.series.hourly, write: (value) => dollars(value, data.isEstimate) }]} />` : html`<p class="soft">There is no history yet; a point comes every 30 s.</p>`}<//>
+      <${Savings} savings=${data.savings} realised=${data.realised} /><div class="columns">${data.tables.map((table) => html`<${CostTable} key=${table.by} table=${table} total=${data.hourly} isEstimate=${data.isEstimate} />`)}</div>`}<//>`;
 }

@@ -18,7 +18,7 @@ function Move({ answer }) {
   const { move, budgets, filters } = answer;
   if (!move) return html`<p class="soft">No move is considered for it.</p>`;
   const moves = Object.entries(move.placements ?? {}).map(([node, pods]) => `${counted(pods.length, "pod")} to ${node}`);
-  const buys = (move.replacements ?? []).map(({ launch, instanceTypes }) => (launch ? `${launch.instanceType} ${launch.capacityType} in ${launch.zone} at ${hourly(launch.price)}` : instanceTypes?.[0]));
+  const buys = (move.replacements ?? []).map(({ launch, instanceTypes }) => (launch ? `${launch.instanceType} ${launch.capacityType} in ${launch.zone} at ${hourly(launch.price, launch.isEstimate)}` : instanceTypes?.[0]));
   const left = Object.entries(budgets ?? {}).map(([reason, budget]) => `${budget.remaining} for ${reason}`);
   const miss = filters.find((each) => !each.passed);
   return html`${miss && html`<p class="lead">First to change: ${miss.detail}.</p>`}

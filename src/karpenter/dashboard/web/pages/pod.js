@@ -1,5 +1,5 @@
 // One pod: where it is or goes, and of each pool the checks up to the first that fails.
-import { cpu, memory, moment as written, percent, span } from "../format.js";
+import { cpu, hourly, memory, moment as written, percent, span } from "../format.js";
 import { shareOf } from "../store.js";
 import { isPast, model, moment } from "../stream.js";
 import { Answer, Checks, Copy, Facts, html, Link, Money, nodeTo, poolTo, Section, useAnswer } from "../ui.js";
@@ -14,12 +14,12 @@ export function WhyTree({ answer }) {
   const { place, nodes } = answer;
   const pools = answer.nodePools.map((pool) => ({
     passed: pool.possible, name: html`<${Link} to=${poolTo(pool.nodePool)}>${pool.nodePool}<//>`,
-    detail: pool.possible ? `a node for it is possible on ${pool.instanceTypes} instance types${pool.cheapest ? `, the cheapest ${pool.cheapest.instanceType} at $${pool.cheapest.price?.toFixed(4)}/h` : ""}` : pool.detail,
+    detail: pool.possible ? `a node for it is possible on ${pool.instanceTypes} instance types${pool.cheapest ? `, the cheapest ${pool.cheapest.instanceType} at ${hourly(pool.cheapest.price, pool.cheapest.isEstimate)}` : ""}` : pool.detail,
     inner: html`<${Checks} items=${pool.checks.map((check) => ({ passed: check.passed, name: check.check, detail: check.detail }))} />`,
   }));
   return html`<p class="lead"><b>It ${OUTCOMES[answer.outcome] ?? answer.outcome}</b>${answer.detail ? `: ${answer.detail}` : ""}</p>
     ${place && html`<p>On ${place.nodePool ? `a new node of ${place.nodePool}` : ""} ${place.node && html`<${Link} to=${nodeTo(place.node)}>${place.node}<//>`}
-      ${place.launch && ` (${place.launch.instanceType} ${place.launch.capacityType} in ${place.launch.zone}, $${place.launch.price?.toFixed(4)}/h)`}${place.awaits ? `, once ${place.awaits}` : ""}.</p>`}
+      ${place.launch && ` (${place.launch.instanceType} ${place.launch.capacityType} in ${place.launch.zone}, ${hourly(place.launch.price, place.launch.isEstimate)})`}${place.awaits ? `, once ${place.awaits}` : ""}.</p>`}
     ${answer.wishes?.length > 0 && html`<h3>Wishes</h3><${Checks} items=${answer.wishes.map((wish) => ({ passed: wish.met, name: wish.wish ?? wish.kind ?? "", detail: wish.detail }))} />`}
     ${pools.length > 0 && html`<h3>Pools: ${answer.nodePools.filter((pool) => pool.possible).length} of ${pools.length} would make a node for it</h3><${Checks} items=${pools} />`}
     ${nodes && html`<h3>Nodes that exist: ${nodes.possible.length} of ${nodes.total} could take it</h3>

@@ -1,6 +1,6 @@
 // One NodePool: what it can buy at what price, its limits, and how much disruption is left.
 import { Chart } from "../chart.js";
-import { counted, cpu, hourly, memory, number, percent, upcoming } from "../format.js";
+import { counted, cpu, dollars, hourly, memory, number, percent, upcoming } from "../format.js";
 import { isPast, model, view } from "../stream.js";
 import { Answer, Bar, Copy, Facts, html, Link, Money, nodeTo, poolTo, Section, Table, useAnswer } from "../ui.js";
 
@@ -30,7 +30,7 @@ function Told({ answer }) {
   const { instanceTypes, prices, disruption } = answer;
   const sizes = prices.filter((row) => price(row) !== null);
   const lines = [...new Set(sizes.map((row) => row.cheapest.capacityType))].map((kind) => ({
-    name: kind, write: (value) => `$${value.toFixed(4)}`, values: sizes.map((row) => (row.cheapest.capacityType === kind ? price(row) / capacity(row.cpu) : null)) }));
+    name: kind, write: (value) => dollars(value, sizes.some((row) => row.cheapest.isEstimate), 4), values: sizes.map((row) => (row.cheapest.capacityType === kind ? price(row) / capacity(row.cpu) : null)) }));
   return html`${!answer.usable && html`<p class="note warning">It cannot make nodes: ${answer.detail || answer.reason}.</p>`}
     <div class="columns"><${Section} title=${`Instance types: ${instanceTypes.possible} in, ${number(instanceTypes.excluded.reduce((sum, group) => sum + group.instanceTypes.length, 0))} out`}>
       <${Table} caption="Instance types that are out" empty="None is out." rows=${instanceTypes.excluded} columns=${[
@@ -41,7 +41,7 @@ function Told({ answer }) {
       <${Table} caption="The cheapest of each size" rows=${prices} empty="It can buy nothing." columns=${[
         { head: "cpu", num: true, cell: (row) => row.cpu, sort: (row) => capacity(row.cpu) }, { head: "memory", num: true, cell: (row) => row.memory },
         { head: "type", cell: (row) => row.cheapest?.instanceType ?? "–" }, { head: "zone", cell: (row) => row.cheapest?.zone ?? "–" }, { head: "capacity", cell: (row) => row.cheapest?.capacityType ?? "–" },
-        { head: "$/h", num: true, cell: (row) => hourly(price(row), answer.isEstimate), sort: price }, { head: "$/cpu", num: true, cell: (row) => (price(row) === null ? "–" : `$${(price(row) / capacity(row.cpu)).toFixed(4)}`), sort: (row) => price(row) / capacity(row.cpu) },
+        { head: "$/h", num: true, cell: (row) => hourly(price(row), row.cheapest?.isEstimate), sort: price }, { head: "$/cpu", num: true, cell: (row) => (price(row) === null ? "–" : dollars(price(row) / capacity(row.cpu), row.cheapest.isEstimate, 4)), sort: (row) => price(row) / capacity(row.cpu) },
         { head: "types", num: true, cell: (row) => row.instanceTypes }]} /><//>`;
 }
 
