@@ -251,3 +251,42 @@ def test_a_search_finds_what_it_says(opened: Opened, query: str, nodes: str | No
     )
 
     assert wanted == found
+
+
+# Draws one node, and returns what was filled and in which colour
+_DRAWN = """({ drawMap, GROUND }, { id, pods }) => {
+  const filled = [];
+  const context = new Proxy({}, {
+    get: (held, name) => held[name] ?? (() => ({ width: 0 })),
+    set: (held, name, value) => { held[name] = value; return true; },
+  });
+  context.fillRect = (...box) => filled.push([context.fillStyle, ...box]);
+  const node = { id, cpu: 4, memory: 4, pods, count: 1, name: "", type: "", state: "Ready", flags: {} };
+  const layout = { scale: 1, groups: [], cells: [{ node, x: 0, y: 0, side: 40 }] };
+  drawMap(context, { layout, camera: { zoom: 1, x: 0, y: 0 }, width: 100, height: 100, ground: GROUND.light,
+    colors: { of: (pod) => pod.state }, found: null, now: 0, selected: null });
+  return filled;
+}"""
+
+
+def test_a_node_is_drawn_as_its_pods_are_however_often_it_was_drawn_before(opened: Opened) -> None:
+    def pods(*rows: tuple[int, float, str]) -> list[dict[str, object]]:
+        return [
+            {"id": number, "cpu": cpu, "memory": 0, "state": state, "flags": {}}
+            for number, cpu, state in rows
+        ]
+
+    steps = [
+        pods((1, 1, "blue"), (2, 2, "red")),
+        pods((1, 1, "green"), (2, 2, "red")),  # only a colour is another one
+        pods((1, 1, "green"), (2, 2.5, "red")),
+        pods((1, 1, "green")),
+        pods((3, 1, "green")),
+        [],
+    ]
+    for number, each in enumerate(steps):
+        known = opened.module("draw.js", _DRAWN, {"id": 7, "pods": each})
+        fresh = opened.module("draw.js", _DRAWN, {"id": 1000 + number, "pods": each})
+
+        assert fresh == known
+        assert {pod["state"] for pod in each} == {colour for colour, *_ in known}

@@ -70,21 +70,27 @@ export function coloring(model, by, scheme) {
   return { of: (pod) => colour(hues.get(key(pod))), legend };
 }
 
-const laid = new WeakMap(); // node -> its blocks, for the shape they were laid for
+const laid = new Map(); // id of a node -> its blocks, for the shape and the pods they were laid for
+
+// Every view has new objects for the same nodes: what it takes to lay blocks anew is looked at first
+const isLaidAlike = (one, other) => one === other || (one.cpu === other.cpu && one.memory === other.memory && one.pods.length === other.pods.length &&
+  one.pods.every((pod, at) => ["id", "cpu", "memory"].every((name) => pod[name] === other.pods[at][name]) && !pod.flags.daemon === !other.pods[at].flags.daemon));
 
 function blocksOf(node, width, height) {
   const shape = Math.round((width / height) * 50);
-  const known = laid.get(node);
-  if (known?.shape === shape) return known.blocks;
-  const made = blocks(node.pods.map((pod) => ({ pod, share: shareOf(pod, node) })), width / height, 1);
-  laid.set(node, { shape, blocks: made });
-  return made;
+  let known = laid.get(node.id);
+  if (known?.shape !== shape || !isLaidAlike(known.node, node)) {
+    known = { shape, blocks: blocks(node.pods.map((pod, at) => ({ pod, at, share: shareOf(pod, node) })), width / height, 1) };
+    laid.set(node.id, known);
+  } else if (known.node !== node) for (const block of known.blocks) block.pod = node.pods[block.at];
+  return Object.assign(known, { node }).blocks;
 }
 
 /** Draws everything that is in the window. */
 export function drawMap(context, scene) {
   const { layout, camera, width, height, ground } = scene;
   const scale = layout.scale * camera.zoom;
+  if (laid.size > 2 * layout.cells.length + 100) laid.clear(); // of nodes that are gone
   context.clearRect(0, 0, width, height);
   context.textBaseline = "middle";
   for (const group of layout.groups) {
@@ -140,16 +146,14 @@ function drawCell(context, scene, node, { x, y, side }) {
   if (head) drawNames(context, ground, node, signs, x, y, side);
   else if (side >= 14) drawSigns(context, ground, signs, x + side - 2, y + Math.min(8, side / 4), side);
   if (node.count > 1 && side >= 18 && !head) {
-    context.fillStyle = ground.ink;
-    context.font = `700 ${Math.min(12, side / 2.5)}px system-ui, sans-serif`;
+    Object.assign(context, { fillStyle: ground.ink, font: `700 ${Math.min(12, side / 2.5)}px system-ui, sans-serif` });
     context.fillText(String(node.count), x + 2, y + 8);
   }
   context.globalAlpha = 1;
   if (selected === node.id) {
     context.beginPath();
     context.roundRect(x - 2.5, y - 2.5, side + 5, side + 5, 7);
-    context.strokeStyle = ground.focus;
-    context.lineWidth = 2.5;
+    Object.assign(context, { strokeStyle: ground.focus, lineWidth: 2.5 });
     context.stroke();
   }
 }
@@ -214,11 +218,9 @@ function fitting(context, text, room) {
 function drawNames(context, ground, node, signs, x, y, side) {
   const size = side >= 64 ? 11 : 9.5;
   const text = node.count > 1 ? `${node.count} × ${node.name}` : node.name;
-  context.font = `600 ${size}px system-ui, sans-serif`;
-  context.fillStyle = ground.ink;
+  Object.assign(context, { font: `600 ${size}px system-ui, sans-serif`, fillStyle: ground.ink });
   context.fillText(fitting(context, text, side - 8), x + 4, y + size * 0.95);
-  context.font = `${size - 0.5}px system-ui, sans-serif`;
-  context.fillStyle = ground.soft;
+  Object.assign(context, { font: `${size - 0.5}px system-ui, sans-serif`, fillStyle: ground.soft });
   const room = side - 8 - signs.reduce((sum, sign) => sum + (side >= 84 ? sign.text : sign.glyph).length, 0) * size * 0.75;
   context.fillText(fitting(context, node.type || node.state, room), x + 4, y + size * 2.15);
   drawSigns(context, ground, signs, x + side - 4, y + size * 2.15, side);

@@ -66,11 +66,10 @@ function sideOf(node, area, least) {
 /** Puts squares on a grid of units, each in the first place from the top left where it fits. */
 function packed(sides, width) {
   const rows = [];
-  const isTaken = (x, y) => rows[y]?.[x] === 1;
   const starts = new Map(); // side -> where to look on: places only ever fill up
   let height = 0;
   const fits = (x, y, side) => {
-    for (let v = y; v < y + side; v++) for (let u = x; u < x + side; u++) if (isTaken(u, v)) return false;
+    for (let v = y; v < y + side; v++) for (let u = x; u < x + side; u++) if (rows[v]?.[u] === 1) return false;
     return true;
   };
   const places = sides.map((side) => {
@@ -155,14 +154,14 @@ export function blocks(pods, width, height) {
     if (!row.length) return;
     const tall = rowArea / width;
     let x = 0;
-    for (const { pod, area } of row) {
+    for (const { pod, at, area } of row) {
       const wide = tall ? area / tall : 0;
-      placed.push({ pod, x, y: y - tall, width: wide, height: tall });
+      placed.push({ pod, at, x, y: y - tall, width: wide, height: tall });
       x += wide;
     }
     [y, row, rowArea] = [y - tall, [], 0];
   };
-  for (const { pod, share } of order) {
+  for (const { pod, at, share } of order) {
     const area = share * factor;
     if (area <= 0) continue;
     const areas = row.map((each) => each.area);
@@ -170,7 +169,7 @@ export function blocks(pods, width, height) {
       (worst([...areas, area], rowArea + area) > worst(areas, rowArea) ||
         Boolean(row[0].pod.flags.daemon) !== Boolean(pod.flags.daemon));
     if (isWorse) flush();
-    row.push({ pod, area });
+    row.push({ pod, at, area });
     rowArea += area;
   }
   flush();
