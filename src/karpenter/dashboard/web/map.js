@@ -8,7 +8,7 @@ import { scheme, settings } from "./settings.js";
 import { html, say } from "./ui.js";
 
 const STILL_MS = 80; // after the last gesture the map is drawn anew
-const MARK_MS = 5000; // how long new cells are outlined, and gone ones grey
+export const MARK_MS = 5000; // how long new cells are outlined, and gone ones grey
 const STEP = 60;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 

@@ -1,9 +1,9 @@
 // Totals, what waits, the map or its table, and the last decisions.
-import { useMemo, useState } from "../vendor/preact-hooks.js";
+import { useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 import { COLORS, coloring } from "../draw.js";
 import { counted, cpu, dollars, hourly, memory, moment as written, number, percent, spaced, span } from "../format.js";
 import { condensed, grouped, GROUPINGS, SIZES } from "../layout.js";
-import { ClusterMap } from "../map.js";
+import { ClusterMap, MARK_MS } from "../map.js";
 import { adjust, go, route } from "../router.js";
 import { found as foundBy, KEYS } from "../search.js";
 import { marks } from "../scrubber.js";
@@ -98,13 +98,15 @@ export function Overview() {
     return marks.value.filter((record) => !isPast.value || Date.parse(record.at) / 1000 <= until).slice(-LAST).reverse();
   }, [marks.value, isPast.value, query.at]);
   const waiting = [...current.waiting].sort((a, b) => a.created - b.created);
+  const lastNode = useRef(0); // when there was one: the map stays until it has been grey for a while
+  if (nodes.length) lastNode.current = Date.now();
   return html`<h1 class="unseen">Cluster</h1><${Totals} totals=${view.value.totals} />
     <${Tools} query=${query} found=${found} />
     ${waiting.length > 0 && html`<div class="tray"><b>Waiting</b>${waiting.slice(0, TRAY).map((pod) => html`<span class="chip" key=${pod.id}>
       <${PodLink} pod=${pod} /> <span class="soft">${pod.target ? `→ ${pod.target.name}` : pod.reason || "no node yet"}, ${span(moment.value - pod.created)}</span></span>`)}
       ${waiting.length > TRAY && html`<${Link} to="#/pending">and ${number(waiting.length - TRAY)} more<//>`}</div>`}
     ${nodes !== current.nodes && html`<p class="note">There are ${counted(current.nodes.length, "node")}: a cell stands for equal nodes, with their number.</p>`}
-    ${!nodes.length ? view.value.notices.length === 0 && html`<p class="note">There are no nodes yet; the first pod that waits makes one.</p>` : query.view === "table" ? html`<${Twin} groups=${groups} found=${found} />`
+    ${Date.now() - lastNode.current > MARK_MS ? view.value.notices.length === 0 && html`<p class="note">There are no nodes yet; the first pod that waits makes one.</p>` : query.view === "table" ? html`<${Twin} groups=${groups} found=${found} />`
       : html`<div class="map-area"><${ClusterMap} nodes=${nodes} colors=${colors} found=${found} now=${moment.value} by=${query.by}
         area=${query.area} selected=${selected} covered=${node ? 350 : 0} onSelect=${(each) => setSelected(each?.id ?? null)} onOpen=${(each) => go(nodeTo(each.name))} />
       ${node && html`<${Panel} node=${node} onClose=${() => setSelected(null)} />`}</div>
