@@ -25,6 +25,7 @@ from control_plane.certificates import Certificates, make_certificates
 from control_plane.processes import Process, free_ports
 
 _START_SECONDS: Final = 180
+_API_SERVER: Final = "kube-apiserver"
 _REQUEST_SECONDS: Final = 10
 _KWOK_NODE: Final = "kwok.x-k8s.io/node=fake"
 _KWOK_STAGES: Final = HERE / "kwok" / "stages.yaml"
@@ -152,7 +153,22 @@ class ControlPlane:
 
     def restart_api_server(self) -> None:
         """Kill the API server, and start it again."""
-        self._restart("kube-apiserver", lambda: self.has("/readyz"))
+        self._restart(_API_SERVER, lambda: self.has("/readyz"))
+
+    @contextmanager
+    def without_api_server(self) -> Iterator[None]:
+        """Have no API server for as long as a block runs.
+
+        Raises:
+            StartError: it does not come up again.
+        """
+        process = self._process(_API_SERVER)
+        process.kill()
+        try:
+            yield
+        finally:
+            process.start_again()
+        process.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
 
     def _restart(self, name: str, is_up: Callable[[], bool]) -> None:
         """Kill a program, start it again and wait for it.
@@ -250,7 +266,7 @@ class ControlPlane:
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self.token},admin,admin,"system:masters"\n', encoding="utf-8")
         server = self._run(
-            "kube-apiserver",
+            _API_SERVER,
             f"--etcd-servers={self._etcd}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
