@@ -145,15 +145,16 @@ def _costs(node: str) -> contract.Costs:
 def _record(number: int, node: str) -> dict[str, Any]:
     kinds = ("Disrupt", "Launch", "Provision", "Limit", "Terminate", "Refuse")
     outcomes = ("begun", "done", "done", "failed", "abandoned", "done")
+    seen = "seen: " if number == 1 else ""
     return {
         "id": f"r-{number}",
         "at": f"2026-11-18T09:{50 - number:02d}:09.120Z",
         "kind": kinds[number],
-        "source": "observed" if number == 1 else "controller",
+        "source": "observed" if seen else "controller",
         "reason": "Underutilized",
         "severity": "warning" if kinds[number] == "Limit" else "info",
         "outcome": outcomes[number],
-        "text": f"{node} goes: 1 pod fits on general-full, saves $0.1086/h",
+        "text": f"{seen}{node} goes: 1 pod fits on general-full, saves $0.1086/h",
         "objects": [f"Node/{node}", "NodePool/general"],
         "nodePools": ["general"],
         "pods": 1,

@@ -189,6 +189,13 @@ def test_foreign_text_is_shown_and_never_runs(browser: Any, answers: dict[str, A
     assert [] == [each for each in opened.heard if "404" not in each]
 
 
+def test_what_was_seen_is_told_in_the_words_of_its_record(opened: Opened) -> None:
+    for route in ("#/", "#/decisions"):
+        opened.go(route)
+        opened.tab.wait_for_selector(".decisions li")
+        assert 1 == opened.text(".decisions").count("seen: ")
+
+
 @pytest.mark.case("DASH-34")
 def test_the_table_has_the_rows_of_the_map(opened: Opened) -> None:
     opened.tab.focus(".map-frame")

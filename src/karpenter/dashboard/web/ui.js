@@ -184,6 +184,6 @@ export function Decisions({ records, moment, empty = "No decision was recorded."
   return html`<ol class="decisions">${records.map((record) => html`<li key=${record.id} class=${record.outcome}>
     <${Link} class="num soft" to=${`#/decisions?id=${encodeURIComponent(record.id)}`} title=${record.at}>${moment(record.at)}<//>
     <span class="tag ${record.severity}">${record.kind}</span>
-    <span>${record.source === "observed" ? "seen: " : ""}${record.text}
+    <span>${record.text}
       ${record.outcome !== "done" && record.outcome !== "begun" ? html` <b>${record.outcome}</b>` : null}</span></li>`)}</ol>`;
 }

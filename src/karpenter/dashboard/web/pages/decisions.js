@@ -42,7 +42,7 @@ export function DecisionsPage() {
     ${older.error && html`<p class="note">${sentence(older.error)}</p>`}
     <section>${records.length ? html`<ol class="decisions">${records.map((record) => html`<li key=${record.id} class=${record.id === query.id ? "chosen" : ""}>
       <a class="num" href=${`#/decisions?id=${encodeURIComponent(record.id)}`} title=${record.at}>${written(record.at, moment.value)}</a><span class="tag ${record.severity}">${record.kind}</span>
-      <div>${record.source === "observed" ? "seen: " : ""}${record.text} <span class="tag ${MARKS[record.outcome] ?? ""}">${record.outcome}</span>
+      <div>${record.text} <span class="tag ${MARKS[record.outcome] ?? ""}">${record.outcome}</span>
         <div class="soft">${record.reason}${record.savingsHourly !== null ? ` · saves ${hourly(record.savingsHourly, record.isEstimate)}` : ""}${record.objects.length ? " · " : ""}${record.objects.map((each, at) => html`${at ? ", " : ""}<${Ref} to=${each} />`)}
           ${record.command && record.objects.length ? html` · <a href=${`#/decisions?text=${encodeURIComponent(record.objects[0])}`}>all about it</a>` : ""}</div>
         ${record.id === query.id && html`<details open><summary>detail</summary><pre>${JSON.stringify(record.detail, null, 1)}</pre></details>`}</div></li>`)}</ol>`
