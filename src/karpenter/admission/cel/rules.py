@@ -10,7 +10,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from hashlib import blake2b
 from typing import Any, Final
+
+import msgspec
 
 from karpenter.admission.cel.expression import (
     NO_OVERLOAD,
@@ -43,6 +46,8 @@ class _Absent(Enum):
 
 
 _ABSENT: Final = _Absent.ABSENT
+_MOST_KEPT: Final = 8192  # parts of objects that are known to keep the rules
+_DIGEST_SIZE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,12 @@ class RuleTree:
 
 
 class RuleSet:
-    """All rules of one version of a kind."""
+    """All rules of one version of a kind.
+
+    Most updates change the status or the metadata of an object alone. So an API server may have it
+    remembered which top-level parts, such as a ``spec`` with the one before the update, broke no
+    rule: the rules see nothing else, so they would not now.
+    """
 
     def __init__(self, node: Node, path: Path) -> None:
         """Compile the rules below ``node``, which stands at ``path`` of its CRD."""
@@ -100,6 +110,7 @@ class RuleSet:
         self.tree = self._read(node, path, is_followed=True)
         self.rules = tuple(self.tree) if self.tree is not None else ()
         self._functions = sorted({name for rule in self.rules for name in _functions_of(rule)})
+        self._kept: set[bytes] = set()  # digests of parts of objects that keep all rules
 
     def errors(
         self,
@@ -108,6 +119,7 @@ class RuleSet:
         found: Collection[FieldError],
         *,
         is_ascii: bool,
+        remembers: bool = False,
     ) -> list[FieldError]:
         """List the rules that ``obj`` breaks.
 
@@ -116,13 +128,33 @@ class RuleSet:
             old: the object before an update.
             found: errors of the schema; rules that read such a value are skipped.
             is_ascii: whether all texts of both are plain ASCII.
+            remembers: pass over parts that broke no rule before, and remember those that do not.
         """
         if self.tree is None:
             return []
         blocked = [error.path for error in found if error.kind.concerns_shape]
         round_ = _Round(Functions(self._functions), blocked, is_ascii=is_ascii)
+        digests = self._digests(obj, old, is_ascii) if remembers and not blocked else {}
+        round_.passed_over = {name for name, each in digests.items() if each in self._kept}
         round_.visit(self.tree, obj, _ABSENT if old is None else old, ())
+        if not round_.errors:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept.update(digests.values())
         return round_.errors
+
+    def _digests(
+        self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, is_ascii: bool
+    ) -> dict[str, bytes]:
+        """What the rules of each top-level part depend on."""
+        assert self.tree is not None
+        found = {}
+        for name in self.tree.properties:
+            if name in obj:
+                before = [old[name]] if old is not None and name in old else []
+                part = msgspec.json.encode((name, obj[name], before, is_ascii))
+                found[name] = blake2b(part, digest_size=_DIGEST_SIZE).digest()
+        return found
 
     def _read(self, node: Node, path: Path, *, is_followed: bool) -> RuleTree | None:
         rules = tuple(
@@ -200,6 +232,7 @@ class _Round:
 
     def __init__(self, functions: Functions, blocked: list[Path], *, is_ascii: bool) -> None:
         self.errors: list[FieldError] = []
+        self.passed_over: set[str] = set()  # top-level parts whose rules are known to hold
         self._functions = functions
         self._blocked = blocked
         self._is_ascii = is_ascii
@@ -218,7 +251,7 @@ class _Round:
         self, tree: RuleTree, value: dict[str, Any], old: dict[str, Any], path: Path
     ) -> None:
         for name, below in tree.properties.items():
-            if name in value:
+            if name in value and not (name in self.passed_over and not path):
                 self.visit(below, value[name], old.get(name, _ABSENT), (*path, name))
         if tree.values is not None:
             for name, part in value.items():

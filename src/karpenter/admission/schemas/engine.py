@@ -98,7 +98,12 @@ class CompiledVersion:
         return defaulting.default(obj, self.schema)
 
     def validate(
-        self, obj: dict[str, Any], old: dict[str, Any] | None = None, *, rules: bool = True
+        self,
+        obj: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        *,
+        rules: bool = True,
+        remembers: bool = False,
     ) -> list[FieldError]:
         """List what is wrong with a pruned and defaulted object.
 
@@ -106,6 +111,7 @@ class CompiledVersion:
             obj: the object.
             old: the object before an update; transition rules run only then.
             rules: whether to run the rules in CEL as well.
+            remembers: whether rules need not run again on parts that are as they were before.
         """
         try:
             texts = msgspec.json.encode((obj, old))
@@ -115,7 +121,10 @@ class CompiledVersion:
         if self._lists is not None:
             errors.extend(self._lists.errors(obj))
         if rules:
-            errors.extend(self.rules.errors(obj, old, errors, is_ascii=texts.isascii()))
+            is_ascii = texts.isascii()
+            errors.extend(
+                self.rules.errors(obj, old, errors, is_ascii=is_ascii, remembers=remembers)
+            )
         return distinct(errors)
 
     def admit(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> Admitted:

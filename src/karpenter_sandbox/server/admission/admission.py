@@ -152,7 +152,8 @@ def _schema_errors(
     version: CompiledVersion, obj: JsonObject, old: JsonObject | None
 ) -> list[FieldError]:
     """The errors of a CRD's schema and rules; a value of the wrong type skips the rules."""
-    errors = [error for error in version.validate(obj, old) if not _concerns_metadata(error)]
+    found = version.validate(obj, old, remembers=True)
+    errors = [error for error in found if not _concerns_metadata(error)]
     if not any(error.kind.concerns_shape for error in errors):
         return errors
     shape = [e for e in version.validate(obj, old, rules=False) if not _concerns_metadata(e)]

@@ -76,3 +76,13 @@ def test_a_plan_follows_what_changed(
     plan = solve(changed, compiler=compiler)
 
     assert expected == plan.existing
+
+
+def test_labels_that_changed_are_seen() -> None:
+    compiler = Compiler()
+    CompiledProblem(ASKED, compiler)
+    relabelled = managed_node("a", cpu="2", labels={"tier": "slow"})
+
+    index = CompiledProblem(replace(ASKED, nodes=(relabelled, ASKED.nodes[1])), compiler).nodes
+
+    assert {"slow": 1} == index.domains("tier")
