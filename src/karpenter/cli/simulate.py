@@ -1,6 +1,8 @@
 """``karpenter simulate``: a scenario in virtual time, with the real controllers."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -142,6 +144,10 @@ def simulate(
         output.fail("no scenario: name a file or a folder, or - for standard input (see --help)")
     _check_reports(reports or [])
     _check_provider(provider)
+    of_runs = {"--seed": seed is not None, "--report": reports, "--timeline": timeline}
+    of_runs |= {"--compare": compare, "--output": form != "table"}
+    of_seeds = {"--resume": resume, "--fail-fast": fail_fast, "--no-shrink": not shrink}
+    _check_seeds(of_runs, of_seeds, has_seeds=seeds is not None)
     with output.progress("reading"):
         from karpenter.simulate.scenario.reader import Options
 
@@ -166,7 +172,15 @@ def simulate(
             output.write(f"{each.name}: {each.scenario.metadata.name} can be run; {count}\n")
         return
     if seeds is not None:
-        _storm(loaded, read_seeds(seeds), jobs, resume, fails_fast=fail_fast, shrinks=shrink)
+        _storm(
+            loaded,
+            read_seeds(seeds),
+            jobs,
+            resume,
+            fails_fast=fail_fast,
+            shrinks=shrink,
+            given=_given(options),
+        )
         return
     made = _Made(form, reports or [], is_one=compare)
     _run_all(loaded, jobs, made, shows_decisions=timeline)
@@ -180,6 +194,7 @@ def _storm(
     *,
     fails_fast: bool,
     shrinks: bool,
+    given: Sequence[str],
 ) -> None:
     from karpenter.simulate.runs import Interrupts, usable_cores
 
@@ -194,6 +209,7 @@ def _storm(
             resumes=resume,
             is_failing_fast=fails_fast,
             shrinks=shrinks,
+            given=given,
             is_stopped=interrupts.is_stopped,
         )
 
@@ -207,6 +223,28 @@ def _print_schema(schema: str) -> None:
         from karpenter.simulate.report.schema import schema as of_report
 
         output.write(output.render([of_report()], "json"))
+
+
+def _given(options: "Options") -> list[str]:
+    """The options that a seed has to be replayed with, to meet what it met."""
+    found = [f"--set={name}={value}" for name, value in options.settings.items()]
+    if options.until is not None:
+        found.append(f"--until={options.until}")
+    if options.instance_types is not None:
+        found.append(f"--instance-types={options.instance_types}")
+    switches = (("--allow-outside", options.allow_outside), ("--large", options.is_large))
+    return found + [name for name, is_on in switches if is_on]
+
+
+def _check_seeds(
+    of_runs: Mapping[str, object], of_seeds: Mapping[str, object], *, has_seeds: bool
+) -> None:
+    """Refuse options that would have no effect: nobody gives them for nothing."""
+    idle = [name for name, given in (of_runs if has_seeds else of_seeds).items() if given]
+    if idle and has_seeds:
+        output.fail(f"{idle[0]} goes without --seeds, which reports on promises alone")
+    if idle:
+        output.fail(f"{idle[0]} goes with --seeds only")
 
 
 def _check_reports(reports: list[Path]) -> None:
@@ -388,9 +426,15 @@ def _write_reports(reports: list[Path], made: dict[str, Any], source: str) -> No
     for file in reports:
         is_page = file.suffix == ".html"
         text = page(made, source) if is_page else output.render([made], "json")
+        # Beside it and then in its place: a full disk leaves the report of an earlier run as it was
+        real = file.resolve()
+        part = real.with_name(f".{real.name}.part")
         try:
-            file.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8")
+            part.replace(real)
         except OSError as error:
+            with suppress(OSError):
+                part.unlink()
             output.fail(f"{file}: {os_reason(error)}", output.EXIT_FAILED)
 
 

@@ -1,6 +1,7 @@
 """``karpenter simulate --seeds``: one scenario under many storms, and what the broken ones need."""
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from karpenter.console import output
 
 if TYPE_CHECKING:
     from karpenter.simulate.scenario.reader import Loaded
-    from karpenter.simulate.seeds import Tally
+    from karpenter.simulate.seeds import Outcome, Tally
 
 EXIT_NOT_HELD: Final = 3
 EXIT_INTERRUPTED: Final = 130
@@ -46,11 +47,23 @@ def run_storms(
     resumes: Path | None,
     is_failing_fast: bool,
     shrinks: bool,
+    given: Sequence[str] = (),
     is_stopped: Callable[[], bool],
 ) -> None:
-    """Run a scenario with each seed, and say what broke."""
+    """Run a scenario with each seed, and say what broke.
+
+    Args:
+        loaded: the scenario.
+        seeds: one for each run.
+        jobs: how many run at once.
+        resumes: the folder of earlier outcomes.
+        is_failing_fast: end with the first that breaks a promise.
+        shrinks: make broken ones small.
+        given: options of the command line that a replay needs as well.
+        is_stopped: whether somebody has asked to end.
+    """
     from karpenter.simulate.runs import setup_of
-    from karpenter.simulate.seeds import FILE, SeedsError, run_seeds
+    from karpenter.simulate.seeds import FILE, SeedsError, SeedsWriteError, run_seeds
     from karpenter.simulate.storm import judged
     from karpenter.telemetry import quiet_logger
     from karpenter.telemetry.logs import take_over
@@ -73,18 +86,14 @@ def run_storms(
             told=_progress,
             is_stopped=is_stopped,
         )
+    except SeedsWriteError as error:
+        output.fail(str(error), output.EXIT_FAILED)
     except SeedsError as error:
         output.fail(str(error))
     finally:
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
-    for outcome in tally.broken[:_MOST_TOLD]:
-        output.write(f"seed {outcome.seed}: {outcome.broken[0]}\n")
-        output.write(
-            f"  replay: karpenter simulate {loaded.name} --seed {outcome.seed} --timeline\n"
-        )
-    if len(tally.broken) > _MOST_TOLD:
-        output.write(f"and {len(tally.broken) - _MOST_TOLD:,} more, in {folder / FILE}\n")
+    _tell(loaded, tally.broken, given, folder / FILE)
     if shrinks and not is_stopped():
         for outcome in tally.broken[:_MOST_SHRUNK]:
             _shrink(loaded, outcome.seed, folder)
@@ -94,6 +103,16 @@ def run_storms(
         raise typer.Exit(EXIT_INTERRUPTED)
     if broken:
         raise typer.Exit(EXIT_NOT_HELD)
+
+
+def _tell(loaded: "Loaded", broken: "Sequence[Outcome]", given: Sequence[str], file: Path) -> None:
+    """Say what broke, and how to see it."""
+    for outcome in broken[:_MOST_TOLD]:
+        output.write(f"seed {outcome.seed}: {outcome.broken[0]}\n")
+        replay = [loaded.name, *given, "--seed", str(outcome.seed), "--timeline"]
+        output.write(f"  replay: karpenter simulate {shlex.join(replay)}\n")
+    if len(broken) > _MOST_TOLD:
+        output.write(f"and {len(broken) - _MOST_TOLD:,} more, in {file}\n")
 
 
 def _shrink(loaded: "Loaded", seed: int, folder: Path) -> None:

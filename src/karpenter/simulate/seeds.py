@@ -17,6 +17,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Final, TextIO
 
+from karpenter.os_errors import os_reason
 from karpenter.simulate.runs import end_with_parent
 
 FILE: Final = "seeds.jsonl"
@@ -53,7 +54,11 @@ class Tally:
 
 
 class SeedsError(Exception):
-    """The outcomes cannot be read or written; the text is one sentence."""
+    """The folder holds no outcomes and can take none; the text is one sentence."""
+
+
+class SeedsWriteError(SeedsError):
+    """The outcomes could not be written, such as to a full disk."""
 
 
 def run_seeds(
@@ -81,6 +86,7 @@ def run_seeds(
 
     Raises:
         SeedsError: the folder cannot be used.
+        SeedsWriteError: it could not be written to.
     """
     known = _known(folder / FILE) if is_resumed else {}
     tally = Tally(len(seeds))
@@ -91,8 +97,11 @@ def run_seeds(
             orderly = _Orderly(seeds, known, file, tally, told)
             _run(missing, one, jobs, orderly, is_failing_fast, is_stopped)
             orderly.give_up()
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise SeedsError(f"{folder / FILE}: {os_reason(error)}; choose another folder") from error
     except OSError as error:
-        raise SeedsError(f"{folder / FILE}: {error.strerror}; choose another folder") from error
+        text = f"{folder / FILE}: {os_reason(error)}; choose another folder"
+        raise SeedsWriteError(text) from error
     return tally
 
 
@@ -234,7 +243,7 @@ def _known(file: Path) -> dict[int, Outcome]:
     except FileNotFoundError:
         return found
     except OSError as error:
-        raise SeedsError(f"{file}: {error.strerror}; choose another folder") from error
+        raise SeedsError(f"{file}: {os_reason(error)}; choose another folder") from error
     for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)

@@ -1,5 +1,6 @@
 """The command ``karpenter simulate``: what it prints, writes and returns."""
 
+import errno
 import json
 import os
 import signal
@@ -86,6 +87,27 @@ def test_an_expectation_that_fails_is_shown_and_returned(small: Path, tmp_path: 
     assert 3 == ran.code
     assert "✗" in ran.out
     assert (tmp_path / "x.json").exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_one_before(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "x.json"
+    page.write_text("before")
+    written = Path.write_text
+
+    def full(file: Path, text: str, encoding: str | None = None) -> int:
+        written(file, text[:10], encoding=encoding)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        ran = run("simulate", str(small), "--report", str(page))
+
+    assert 1 == ran.code
+    assert f"error: {page}: no space left on device\n" == ran.err
+    assert "before" == page.read_text()
+    assert [page, small] == sorted(tmp_path.iterdir(), reverse=True)
 
 
 def test_every_problem_is_listed_and_nothing_is_run(small: Path) -> None:

@@ -1,5 +1,6 @@
 """The command ``karpenter simulate --seeds``: what it prints, writes and returns."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -57,6 +58,54 @@ def test_a_broken_seed_is_told_with_the_command_that_replays_it(
     assert 3 == ran.code
     assert "seed 2: A1 at 5.000 s: planted" in ran.out
     assert f"  replay: karpenter simulate {quiet} --seed 2 --timeline" in ran.out.splitlines()
+
+
+def test_a_replay_has_the_options_that_the_seeds_were_run_with(
+    quiet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storm, "judged", lambda _: Judged(("A1 at 5.000 s: planted",), ()))
+    options = ["--until", "90s", "--set", "PACKING=cheapest", "--large"]
+
+    ran = run("simulate", str(quiet), "--seeds", "1", "--resume", str(tmp_path / "s"), *options)
+
+    given = "--set=PACKING=cheapest --until=90s --large"
+    assert (
+        f"  replay: karpenter simulate {quiet} {given} --seed 1 --timeline" in ran.out.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--seeds", "1", "--seed", "0"], "--seed goes without --seeds"),
+        (["--seeds", "1", "--report", "x.html"], "--report goes without --seeds"),
+        (["--seeds", "1", "--timeline"], "--timeline goes without --seeds"),
+        (["--seeds", "1", "-o", "json"], "--output goes without --seeds"),
+        (["--resume", "x"], "--resume goes with --seeds only"),
+        (["--fail-fast"], "--fail-fast goes with --seeds only"),
+        (["--no-shrink"], "--no-shrink goes with --seeds only"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(
+    quiet: Path, options: list[str], why: str
+) -> None:
+    ran = run("simulate", str(quiet), *options)
+
+    assert (2, "") == (ran.code, ran.out)
+    assert why in ran.err
+
+
+def test_a_disk_that_is_full_is_a_failure_and_no_wrong_usage(
+    quiet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    ran = run("simulate", str(quiet), "--seeds", "1", "--resume", str(tmp_path))
+
+    assert 1 == ran.code
+    assert "seeds.jsonl: no space left on device; choose another folder" in ran.err
 
 
 @pytest.mark.parametrize(
