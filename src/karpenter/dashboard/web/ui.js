@@ -114,7 +114,7 @@ export function Table({ columns, rows, caption, keyOf, empty = "none", onRow, ro
         ${order?.at === at ? (order.isDown ? "▾" : "▴") : ""}</span></button>` : column.head}</th>`)}</tr></thead>
     <tbody>${shown.slice(0, most).map((row, at) => html`<tr key=${keyOf ? keyOf(row) : at}
       onClick=${onRow ? () => onRow(row) : undefined} ...${rowProps?.(row)}>
-      ${columns.map((column) => html`<td class=${column.num ? "right num" : ""} data-head=${column.head}>${column.cell(row)}</td>`)}
+      ${columns.map((column) => html`<td class=${column.num ? "right num" : ""} data-head=${column.head}><div>${column.cell(row)}</div></td>`)}
     </tr>`)}</tbody></table>
     ${shown.length > most && html`<button onClick=${() => setMost(most + 500)}>
       show ${counted(Math.min(500, shown.length - most), "more row")} of ${shown.length}</button>`}</div>`;

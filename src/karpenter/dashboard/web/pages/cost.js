@@ -12,13 +12,14 @@ function CostTable({ table, total, isEstimate }) {
   const extra = [["daemons", table.daemons], ["idle", table.idle]].filter(([, value]) => value > 0)
     .map(([name, value]) => ({ name, hourly: value, monthly: value * 730, share: total ? value / total : 0, isEstimate, isExtra: true }));
   const rows = [...table.rows, ...extra];
-  const link = (row) => (row.isExtra ? html`<span class="soft">${row.name}</span>` : table.by === "pool" ? html`<${Link} to=${poolTo(row.name)}>${row.name}<//>`
-    : table.by === "namespace" ? html`<${Link} to=${`#/?q=${encodeURIComponent(`ns:${row.name}`)}`}>${row.name}<//>` : row.name || "none");
+  const isKnown = (row) => row.hourly > 0 || !row.unpriced;
+  const link = (row) => (row.isExtra ? html`<span class="soft">${row.name}</span>` : table.by === "pool" && row.name ? html`<${Link} to=${poolTo(row.name)}>${row.name}<//>`
+    : table.by === "namespace" ? html`<${Link} to=${`#/?q=${encodeURIComponent(`ns:${row.name}`)}`}>${row.name}<//>` : table.by === "pool" ? html`<span class="soft">not Karpenter's</span>` : row.name || (table.by === "capacityType" ? "not known" : "none"));
   const dump = () => [["name", "hourly", "monthly", "share", "isEstimate", "unpriced"], ...rows.map((row) => [row.name, (row.isEstimate ? "~" : "") + row.hourly, (row.isEstimate ? "~" : "") + row.monthly, row.share, row.isEstimate, row.unpriced ?? 0])];
   return html`<${Section} title=${TABLES[table.by] ?? table.by} aside=${html`<${Csv} name=${`cost-by-${table.by}`} rows=${dump} />`}>
     <${Table} caption=${TABLES[table.by]} rows=${rows} keyOf=${(row) => row.name} columns=${[
-      { head: "name", cell: link, sort: (row) => row.name }, { head: "$/h", num: true, cell: (row) => hourly(row.hourly, row.isEstimate), sort: (row) => row.hourly },
-      { head: "$/month", num: true, cell: (row) => dollars(row.monthly, row.isEstimate), sort: (row) => row.monthly }, { head: "share", num: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
+      { head: "name", cell: link, sort: (row) => row.name }, { head: "$/h", num: true, cell: (row) => hourly(isKnown(row) ? row.hourly : null, row.isEstimate), sort: (row) => row.hourly },
+      { head: "$/month", num: true, cell: (row) => dollars(isKnown(row) ? row.monthly : null, row.isEstimate), sort: (row) => row.monthly }, { head: "share", num: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
       { head: "of", num: true, cell: (row) => [row.nodes !== undefined && row.nodes !== null && counted(row.nodes, "node"), row.pods !== undefined && row.pods !== null && counted(row.pods, "pod"), row.unpriced > 0 && `${row.unpriced} unpriced`].filter(Boolean).join(", ") }]} /><//>`;
 }
 

@@ -56,7 +56,7 @@ export function Pending() {
   ];
   const expected = waiting.filter((pod) => pod.target).length;
   return html`<h1>Pending pods</h1>
-    <p class="lead">${waiting.length ? `${counted(waiting.length, "pod")} wait; for ${number(expected)} a node is there or on its way.` : "Every pod has a node."}</p>
+    <p class="lead">${waiting.length ? `${counted(waiting.length, "pod")} ${waiting.length === 1 ? "waits" : "wait"}; for ${number(expected)} a node is there or on its way.` : "Every pod has a node."}</p>
     ${waiting.length > 0 && html`<div class="tools"><input type="search" aria-label="filter by owner or reason" placeholder="owner or reason  ( / )" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
       <${Section} title=${counted(groups.length, "group")}><${Table} columns=${columns} rows=${groups} keyOf=${(group) => group.key} caption="Pods that wait" empty="No group matches." /><//>`}
     ${open && html`<${Group} key=${open.key} group=${open} />`}<${Holding} />`;

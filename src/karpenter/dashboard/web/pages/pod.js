@@ -22,7 +22,7 @@ export function WhyTree({ answer }) {
       ${place.launch && ` (${place.launch.instanceType} ${place.launch.capacityType} in ${place.launch.zone}, ${hourly(place.launch.price, place.launch.isEstimate)})`}${place.awaits ? `, once ${place.awaits}` : ""}.</p>`}
     ${answer.wishes?.length > 0 && html`<h3>Wishes</h3><${Checks} items=${answer.wishes.map((wish) => ({ passed: wish.met, name: wish.wish ?? wish.kind ?? "", detail: wish.detail }))} />`}
     ${pools.length > 0 && html`<h3>Pools: ${answer.nodePools.filter((pool) => pool.possible).length} of ${pools.length} would make a node for it</h3><${Checks} items=${pools} />`}
-    ${nodes && html`<h3>Nodes that exist: ${nodes.possible.length} of ${nodes.total} could take it</h3>
+    ${nodes?.total > 0 && html`<h3>Nodes that exist: ${nodes.possible.length} of ${nodes.total} could take it</h3>
       <${Checks} items=${[...nodes.possible.slice(0, 10).map((each) => ({ passed: true, name: html`<${Link} to=${nodeTo(each.node ?? each)}>${each.node ?? each}<//>` })),
         ...nodes.refused.map((group) => ({ passed: false, name: `${group.nodes.length} ${group.nodes.length === 1 ? "node" : "nodes"}`, detail: group.detail,
           inner: html` <span class="soft">(${group.nodes.slice(0, 4).map((name, at) => html`${at ? ", " : ""}<${Link} to=${nodeTo(name)}>${name}<//>`)}${group.nodes.length > 4 ? " …" : ""})</span>` }))]} />`}`;
