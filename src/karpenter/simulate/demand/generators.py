@@ -49,11 +49,12 @@ class Demand:
 
     def recorded_starts(self) -> list[RecordedStart]:
         """What recorded clusters had at the start of the scenario."""
-        return [
+        starts = [
             self.replayed(each.recording).start()
             for each in self.scenario.workloads
             if each.recording is not None
         ]
+        return [each for each in starts if each.machines or each.places]
 
     def digest(self) -> str:
         """A SHA-256 of the operations."""

@@ -27,7 +27,15 @@ from karpenter.simulate.lengths import shown
 from karpenter.simulate.record.facts import finished, started
 from karpenter.simulate.record.kinds import controller_of, is_of_deployment, is_owned
 from karpenter.simulate.record.recorder import SCALED, replicas
-from karpenter.simulate.record.segments import Change, Gap, Key, Reading, RecordingError, read
+from karpenter.simulate.record.segments import (
+    Change,
+    Gap,
+    Key,
+    Reading,
+    RecordingError,
+    beginning,
+    read,
+)
 
 _POD: Final = "simulate.karpenter.sh/pod"  # label of the only pod of a ReplicaSet
 _FOR_EVER: Final = 10 * 365 * 86_400.0
@@ -103,7 +111,7 @@ class Replayed:
             lives.take(each)
             if live is not None:
                 live.take(each)
-        play = _Play(self._start, lives, live)
+        play = _Play(self._start, lives, live, _There(self._segments, self._start))
         for each in self._read():
             yield from play.take(each)
         yield from play.begin()
@@ -118,13 +126,11 @@ class Replayed:
 
     def _there(self) -> dict[Key, JsonObject]:
         """All objects that there were when the replay begins."""
-        found: dict[Key, JsonObject] = {}
-        begins: float | None = None
+        there, found = _There(self._segments, self._start), dict[Key, JsonObject]()
         for each in self._read():
             if isinstance(each, Gap):
                 continue
-            begins = _begins(each, self._start) if begins is None else begins
-            if each.at > begins:
+            if not there.has(each):
                 break
             _keep(found, each)
         return found
@@ -204,15 +210,37 @@ class _Lives:
         return self._of_pods.get(uid)
 
 
+class _There:
+    """Tells which changes, in their order, made what is there from the start of a replay."""
+
+    def __init__(self, segments: Sequence[tuple[str, bytes]], start: float) -> None:
+        self._start = start
+        self._left = 0  # objects of the head, which a start of whole seconds comes a little before
+        if segments:
+            try:
+                head, objects = beginning(*segments[0])
+            except RecordingError as error:
+                raise DataError(error.file, error.line, error.problem) from None
+            if head.at - start < 1.0:
+                self._left = len(objects)
+
+    def has(self, change: Change) -> bool:
+        """Whether the next change is one of them."""
+        self._left -= 1
+        return self._left >= 0 or change.at <= self._start
+
+
 class _Play:
     """Turns changes into operations."""
 
-    def __init__(self, start: float, lives: _Lives, live: LiveOwners | None) -> None:
+    def __init__(
+        self, start: float, lives: _Lives, live: LiveOwners | None, first: "_There"
+    ) -> None:
         self._start = start
+        self._first = first
         self._lives = lives
         self._live = live
         self._there: dict[Key, JsonObject] | None = {}  # until the scenario starts
-        self._begins: float | None = None  # up to when changes have been there from the start
         self._made: dict[Key, JsonObject] = {}  # recorded object -> what was made of it
         self._overheads: dict[str, JsonObject] = {}  # runtime class -> overhead of pods
         self._at = 0.0
@@ -225,9 +253,7 @@ class _Play:
             overhead = (change.after.get("overhead") or {}).get("podFixed")
             self._overheads[change.key[2]] = overhead or {}
         if self._there is not None:
-            if self._begins is None:
-                self._begins = _begins(change, self._start)
-            if change.at <= self._begins:
+            if self._first.has(change):
                 _keep(self._there, change)
                 return
             yield from self.begin()
@@ -440,11 +466,6 @@ def _counted(count: int, what: str) -> str:
 
 def _rank(key: Key) -> tuple[int, Key]:
     return (_APPLIED.index(key[0]) if key[0] in _APPLIED else len(_APPLIED)), key
-
-
-def _begins(first: Change, start: float) -> float:
-    """Up to when changes have been there from the start: a start of whole seconds comes a little early."""
-    return max(start, first.at) if first.at - start < 1.0 else start
 
 
 def _keep(objects: dict[Key, JsonObject], change: Change) -> None:
