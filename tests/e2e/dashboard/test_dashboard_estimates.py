@@ -15,7 +15,7 @@ import pytest
 from helpers.browser import chromium
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PATIENCE = 120.0  # seconds, on a busy machine
 NODE = "general-7k2xv"
 # Each page, and what it shows once its answers are there
