@@ -12,16 +12,22 @@ from karpenter.decision_log.record import moment_text
 START = datetime(2026, 11, 16, tzinfo=UTC)
 
 
+def moment(after: float) -> datetime:
+    """The time so many seconds after the start."""
+    return START + timedelta(seconds=after)
+
+
 def view(after: float, hourly: float = 1.0) -> View:
     """A view so many seconds after the start."""
-    at = moment_text(START + timedelta(seconds=after))
-    return View(at=at, totals=Totals(nodes=2, pods=3, hourly=hourly, unpriced=1))
+    return View(
+        at=moment_text(moment(after)), totals=Totals(nodes=2, pods=3, hourly=hourly, unpriced=1)
+    )
 
 
 def test_a_point_is_taken_every_half_minute() -> None:
     series = CostSeries()
 
-    taken = [series.note(view(after)) for after in (0, 1, 29.9, 30, 45, 61)]
+    taken = [series.note(view(after), moment(after)) for after in (0, 1, 29.9, 30, 45, 61)]
 
     assert [True, False, False, True, False, True] == taken
     found = series.between(None, None)
@@ -35,10 +41,23 @@ def test_a_point_is_taken_every_half_minute() -> None:
     )
 
 
+def test_a_cluster_in_which_nothing_changes_costs_all_the_same() -> None:
+    series = CostSeries()
+    unchanged = view(0)
+
+    taken = [series.note(unchanged, moment(after)) for after in (0, 30, 60)]
+
+    assert [True] * 3 == taken
+    assert [int(moment(after).timestamp()) for after in (0, 30, 60)] == series.between(
+        None, None
+    ).at
+    assert not series.note(View(), moment(90))
+
+
 def test_a_span_has_both_of_its_ends() -> None:
     series = CostSeries()
     for after in range(0, 300, 30):
-        series.note(view(after))
+        series.note(view(after), moment(after))
 
     found = series.between(START + timedelta(seconds=60), START + timedelta(seconds=120))
 
@@ -48,7 +67,7 @@ def test_a_span_has_both_of_its_ends() -> None:
 def test_only_a_day_is_kept() -> None:
     series = CostSeries(every=timedelta(hours=1))
     for hour in range(40):
-        series.note(view(hour * 3600))
+        series.note(view(hour * 3600), moment(hour * 3600))
 
     found = series.between(None, None)
 

@@ -150,7 +150,7 @@ class Answers:
         while True:
             if self._recording is not None:
                 await self._recording.wait()
-            self._series.note(await self._view())
+            self._series.note(await self._view(), self._clock.now())
             await self._real.sleep(EVERY.total_seconds())
 
     async def plan(self) -> Mapping[str, Any]:
@@ -181,7 +181,7 @@ class Answers:
     ) -> Costs:
         """Costs now and over time."""
         view = await self._view()
-        self._series.note(view)
+        self._series.note(view, self._clock.now())
         more = await self._savings()
         saved = self._redaction.document(more.get("savings"))
         loop = asyncio.get_running_loop()

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from karpenter.dashboard.contract import Moments, View
-from karpenter.model.conditions import moment_of
 
 EVERY: Final = timedelta(seconds=30)
 KEPT: Final = timedelta(hours=24)
@@ -31,12 +30,14 @@ class CostSeries:
         self._every = int(every.total_seconds())
         self._points: deque[Point] = deque(maxlen=max(1, int(span / every)) + 1)
 
-    def note(self, view: View) -> bool:
-        """Take a point from a view, unless one was taken just before; say whether it was taken."""
-        moment = moment_of(view.at)
-        if moment is None:
+    def note(self, view: View, now: datetime) -> bool:
+        """Take a point from a view, unless one was taken just before; say whether it was taken.
+
+        The time is not the view's: while nothing changes the view is an old one, and still true.
+        """
+        if not view.at:
             return False
-        at = int(moment.timestamp())
+        at = int(now.timestamp())
         if self._points and at < self._points[-1].at + self._every:
             return False
         totals = view.totals
