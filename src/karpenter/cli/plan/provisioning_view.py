@@ -36,8 +36,10 @@ from karpenter.model.resources import CPU, MEMORY, readable_amount
 from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import deferred_with_reasons, unplaced_with_reasons
 from karpenter.report.static_nodes import StaticNodes
+from karpenter.scheduling.inputs.cost_annotations import INVALID_COST_ANNOTATION
 from karpenter.scheduling.plan import Launch, Plan, PlannedClaim, Reason, Why, rests_on_estimates
 from karpenter.scheduling.provisioning import ProvisioningPlan
+from karpenter.scheduling.spot.annotations import SPOT_RATIO_IGNORED
 from karpenter.state.snapshot import Snapshot
 
 _REASONS_SHOWN = 12  # for one pod
@@ -48,6 +50,7 @@ _NO_STATIC_NODES = StaticNodes()
 _CENT = 0.005  # dollars per hour; smaller amounts are not worth a line
 _ROUGH = 0.1  # larger gaps are shown without decimals
 _WORTH_SAYING = 0.005  # smallest difference that is shown, as a share of the cost
+_OF_ANNOTATIONS = (INVALID_COST_ANNOTATION, SPOT_RATIO_IGNORED)  # events: what has no effect
 
 
 def plan_parts(
@@ -382,6 +385,11 @@ def _unusable(outcome: ProvisioningPlan) -> Parts:
     said += [(f"NodePool {r.node_pool}", r.detail) for r in outcome.plan.empty_pools]
     said += [(f"NodeOverlay {each.name}", each.detail) for each in outcome.refused_overlays]
     said += [(f"Commitment {each.name}", each.detail) for each in outcome.refused_commitments]
+    said += [
+        (each.target.replace("/", " ", 1), each.message)
+        for each in outcome.events
+        if each.reason in _OF_ANNOTATIONS
+    ]
     alike: dict[str, list[str]] = {}
     for name, detail in said:
         alike.setdefault(detail, []).append(name)

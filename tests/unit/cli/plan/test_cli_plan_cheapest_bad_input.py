@@ -96,6 +96,27 @@ def test_an_annotation_that_cannot_be_read_is_one_warning_and_the_setting_counts
     assert 0.72 == pytest.approx(plan["cost"]["hourly"])
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("packing", "best", "'best' is neither karpenter nor cheapest; the setting counts instead"),
+        ("spot-percentage", "150", "cost.karpenter.sh/spot-percentage"),
+        ("return-to-spot", "soon", "cost.karpenter.sh/return-to-spot"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_stands_among_what_cannot_be_used(
+    key: str, value: str, said: str
+) -> None:
+    file = sixteen(annotations={f"cost.karpenter.sh/{key}": value})
+
+    ran = run("plan", file, *sold(), "--only", "provisioning")
+
+    _, _, shown = ran.out.partition("What cannot be used")
+    told = " ".join(shown.split())
+    assert told.startswith("NodePool general ")
+    assert said in told
+
+
 @pytest.mark.parametrize("price", [float("nan"), float("inf"), -1, "cheap"])
 def test_a_price_that_is_none_is_one_sentence(price: Any) -> None:
     ran = run("plan", sixteen(), *sold(instance_type("odd", "64", price=price)), *CHEAPEST)
