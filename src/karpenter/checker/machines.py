@@ -18,6 +18,8 @@ _PASSING = (
     ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
     ("karpenter.sh/unregistered", "NoExecute"),
 )
+# Keeps the scheduler, not the planner, off a node that pods of a rebalance are bound to
+_AWAITING = ("cost.karpenter.sh/awaits-pods", "NoSchedule")
 
 
 def is_registered(machine: Machine) -> bool:
@@ -62,7 +64,7 @@ def pool_of(machine: Machine) -> str:
 
 
 def taints_of(machine: Machine) -> tuple[Taint, ...]:
-    """The taints for the scheduler, without the ephemeral ones of a starting machine."""
+    """The taints that stay, without those of a machine that starts or awaits pods."""
     claim = machine.node_claim
     if is_registered(machine) and machine.node is not None:
         held = machine.node.spec.taints
@@ -72,8 +74,8 @@ def taints_of(machine: Machine) -> tuple[Taint, ...]:
         return held
     rebooting = _claim_says(claim, REBOOTING)
     if is_initialized(machine) and not rebooting:
-        return held
-    passing = {*_PASSING, *((t.key, t.effect) for t in claim.spec.startup_taints)}
+        return tuple(taint for taint in held if (taint.key, taint.effect) != _AWAITING)
+    passing = {_AWAITING, *_PASSING, *((t.key, t.effect) for t in claim.spec.startup_taints)}
     if rebooting:
         passing.add(("karpenter.sh/rebooting", "NoSchedule"))
     return tuple(

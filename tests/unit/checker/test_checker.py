@@ -431,6 +431,10 @@ def test_a_reservation_is_not_promised_to_more_claims_than_it_has_machines() -> 
             ),
             id="a startup taint",
         ),
+        pytest.param(
+            managed_node("n", taints=[taint("cost.karpenter.sh/awaits-pods:NoSchedule")]),
+            id="a machine kept for pods of a rebalance",
+        ),
         pytest.param(launching_node("n"), id="a machine that is not a Node yet"),
         pytest.param(unmanaged_node("n"), id="somebody else's machine"),
     ],
