@@ -145,9 +145,11 @@ class LoadAndFaults:
             cloud.faults.launch_seconds = 0.0
 
 
-def settings() -> Settings:
+def settings(seed: int) -> Settings:
+    """Every second calm run, and every second one with faults, binds the pods that move."""
     return Settings(
         rebalance="On",
+        early_binding=seed % 4 in (0, 3),
         rebalance_moves=Percentage(SHARE),
         rebalance_cooldown=COOLDOWN,
         packing_min_types=MinTypes(1, 1),
@@ -181,7 +183,7 @@ async def lived(seed: int) -> tuple[list[str], float]:
     options: dict[str, Any] = {
         "wrap": lambda transport: changes.wrap(watch.wrap(transport)),
         "make_cloud": changes.cloud,
-        "settings": settings(),
+        "settings": settings(seed),
         "seed": seed,
         "starts": False,
     }
