@@ -1,13 +1,13 @@
 """Rebalancing on random clusters: it saves what it says, stays within its limits, and comes to rest."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.builders import FACTS_F, NOW, owner
@@ -19,7 +19,7 @@ from karpenter.disruption.commands import REBALANCE, Command
 from karpenter.disruption.context import DisruptionContext, DisruptionSettings
 from karpenter.disruption.plan import METHODS, Search, next_commands
 from karpenter.disruption.projected_state import ProjectedState
-from karpenter.disruption.rebalance.history import history_of, note_of, owners_of
+from karpenter.disruption.rebalance.history import Moves, history_of, listed, note_of, owners_of
 from karpenter.disruption.rebalance.preview import preview_of
 from karpenter.disruption.rebalance.refusals import most_moves, moved_pods
 from karpenter.disruption.rebalance.shares import ClusterShares
@@ -111,6 +111,8 @@ class Cluster:
         # Time stands still here, and no two commands of a cluster move pods at the same moment
         at = NOW - timedelta(seconds=len(history_of(state.snapshot).moves))
         mark = note_of(command, at) if is_rebalance else ""
+        if is_rebalance:
+            self._tell_pool(command, at)
         marked = set(command.placements) if is_rebalance and not command.replacements else set()
         nodes = [
             _settled(machine, mark)
@@ -119,6 +121,24 @@ class Cluster:
             for machine in state.snapshot.nodes
         ]
         state.snapshot = replace(state.snapshot, nodes=tuple(nodes))
+
+    def _tell_pool(self, command: Command, at: datetime) -> None:
+        """Note the moves on a pool that pods leave: machines that took them may go as well."""
+        pools = self._state.snapshot.node_pools
+        pool = pools[min(each.pool for each in command.candidates)]
+        annotations = pool.metadata.annotations
+        told = listed(
+            annotations.get(MOVED_BY_REBALANCE, ""),
+            Moves(at, moved_pods(command)),
+            NOW - timedelta(hours=1),
+        )
+        metadata = msgspec.structs.replace(
+            pool.metadata, annotations={**annotations, MOVED_BY_REBALANCE: told}
+        )
+        noted = msgspec.structs.replace(pool, metadata=metadata)
+        self._state.snapshot = replace(
+            self._state.snapshot, node_pools={**pools, pool.metadata.name: noted}
+        )
 
 
 def _settled(machine: StateNode, mark: str) -> StateNode:
@@ -148,6 +168,7 @@ def test_after_a_rebalance_planning_again_finds_none(wanted: list[Machine]) -> N
 
 @settings(max_examples=25)
 @given(MACHINES, st.sampled_from((0.2, 0.5, 1.0)))
+@example([Machine(0, 500, 1, 0), Machine(3, 500, 6, 1), Machine(3, 2000, 1, 1)], 1.0)
 def test_rebalancing_saves_what_it_says_within_its_limits_and_comes_to_rest(
     wanted: list[Machine], moves: float
 ) -> None:
