@@ -1,7 +1,7 @@
 """No packing of a few pods, tried one by one, costs less than the bound a plan names."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from hypothesis import example, given, settings
@@ -15,6 +15,7 @@ from helpers.builders import (
     node_pool,
     offering,
     pod,
+    reserved,
     taint,
     toleration,
 )
@@ -28,6 +29,7 @@ from karpenter.state.nodes import StateNode
 
 ZONES = ("z1", "z2")
 GPU = "acme/gpu"
+RESERVED = 0.001  # dollars per hour of a machine of a reservation
 GUARDED = "guarded"  # the pool with a taint
 
 
@@ -40,6 +42,7 @@ class Machine:
     gpus: int
     slots: int
     prices: tuple[tuple[str, float], ...]
+    reservations: tuple[tuple[str, int], ...] = ()  # zone, and how many machines are left there
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,31 @@ def test_room_that_exists_makes_no_bound_too_high(
     assert answer.plan.lower_bound <= best * (1 + 1e-9)
 
 
+booked = st.lists(
+    st.tuples(st.sampled_from(ZONES), st.integers(0, 2)), max_size=2, unique_by=lambda each: each[0]
+).map(tuple)
+
+
+@given(
+    shops,
+    st.lists(booked, min_size=4, max_size=4),
+    st.lists(wishes, min_size=1, max_size=5),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_reservations_make_no_bound_too_high(
+    shop: Shop, held: list[tuple[tuple[str, int], ...]], wanted: list[Wish], strict: bool
+) -> None:
+    """The bound of packing by price knows how many machines a reservation has left."""
+    machines = zip(shop.machines, held, strict=False)
+    shop = replace(shop, machines=tuple(replace(m, reservations=own) for m, own in machines))
+    cost = CostOptions(PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1)
+    answer = _answer(shop, wanted, options=Options(cost=cost, strict_reservations=strict))
+
+    placed = [wanted[int(name.removeprefix("p"))] for name in answer.placed]
+    assert answer.plan.lower_bound <= _cheapest_with_reservations(shop, placed) * (1 + 1e-9)
+
+
 def _holds(old: Old, together: Sequence[Wish], shop: Shop) -> bool:
     return not together or (
         sum(wish.cpu for wish in together) + shop.daemon_cpu <= old.cpu
@@ -212,15 +240,42 @@ def _price(shop: Shop, together: Sequence[Wish]) -> float:
             price
             for machine in shop.machines
             for zone, price in machine.prices
-            if sum(wish.cpu for wish in together) + shop.daemon_cpu <= machine.cpu
-            and sum(wish.memory for wish in together) <= machine.memory
-            and sum(wish.gpus for wish in together) <= machine.gpus
-            and len(together) + shop.daemon_cpu <= machine.slots
-            and all(not wish.zones or zone in wish.zones for wish in together)
-            and (zone in shop.open_zones or all(wish.is_tolerant for wish in together))
+            if _fits(shop, machine, zone, together)
         ),
         default=float("inf"),
     )
+
+
+def _fits(shop: Shop, machine: Machine, zone: str, together: Sequence[Wish]) -> bool:
+    return (
+        sum(wish.cpu for wish in together) + shop.daemon_cpu <= machine.cpu
+        and sum(wish.memory for wish in together) <= machine.memory
+        and sum(wish.gpus for wish in together) <= machine.gpus
+        and len(together) + shop.daemon_cpu <= machine.slots
+        and all(not wish.zones or zone in wish.zones for wish in together)
+        and (zone in shop.open_zones or all(wish.is_tolerant for wish in together))
+    )
+
+
+def _cheapest_with_reservations(shop: Shop, wanted: Sequence[Wish]) -> float:
+    """The price of the best of all packings, with each reservation as often as it has machines."""
+    left = {
+        (machine, zone): count for machine in shop.machines for zone, count in machine.reservations
+    }
+
+    def least(parts: Sequence[list[Wish]]) -> float:
+        if not parts:
+            return 0.0
+        first, rest = parts[0], parts[1:]
+        best = _price(shop, first) + least(rest)
+        for (machine, zone), count in left.items():
+            if count and _fits(shop, machine, zone, first):
+                left[machine, zone] -= 1
+                best = min(best, RESERVED + least(rest))
+                left[machine, zone] += 1
+        return best
+
+    return min(least(parts) for parts in _partitions(wanted))
 
 
 def _pod(name: str, wish: Wish) -> Pod:
@@ -246,5 +301,9 @@ def _type(name: str, machine: Machine) -> InstanceType:
         slots=machine.slots,
         resources={GPU: str(machine.gpus)} if machine.gpus else {},
         offerings=[offering(zone, keys.ON_DEMAND, price) for zone, price in machine.prices],
+        reservations=[
+            reserved(f"{name}-{zone}", count, zone, RESERVED)
+            for zone, count in machine.reservations
+        ],
         reserved_system=Resources(),
     )

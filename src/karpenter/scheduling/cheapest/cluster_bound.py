@@ -2,9 +2,9 @@
 
 Everything but prices, room, labels and taints is relaxed, so the bound holds whatever a plan does
 about spreads, pool weights, limits or preferences. What commitments cover is a size without a price
-that draws on what they leave. Each machine that exists is a size with a price
-of zero and a count of one; machines that are nearly alike are merged, each with the most room that
-any of them has.
+that draws on what they leave. A reservation is a size that there is as often as it has machines left.
+Each machine that exists is a size with a price of zero and a count of one; machines that are nearly
+alike are merged, each with the most room that any of them has.
 """
 
 import math
@@ -34,7 +34,8 @@ class _Class:
     """Pods with the same needs that may use the same offerings and machines."""
 
     needs: tuple[tuple[str, int], ...]
-    masks: Masks
+    masks: Masks  # offerings that can be bought any number of times
+    reserved: Masks  # offerings of reservations
     machines: int  # those that exist, as a mask
 
 
@@ -143,6 +144,7 @@ class _Crowd:
         needs = [tuple(dict(entry.needs).get(name, 0) for name in names) for entry in self.classes]
         sold = without_dominated(_sold(self.pools, self.classes, names))
         sizes = [*sold, *_existing(self.classes, names, self.room, sold)]
+        sizes += _reserved(self.pools, self.classes, names, sum(self.demand.values()))
         limits: Sequence[float] = ()
         if coverage is not None:
             sizes += _covered(coverage, self.pools, self.classes, names)
@@ -164,12 +166,16 @@ def _crowd(
     demand: Counter[_Class] = Counter()
     class_of: dict[PodClass, _Class] = {}
     for pod_class, count in served.items():
-        masks = offering_masks(pod_class, pools, well_known)
-        if any(masks):  # no offering suits the others, so they add nothing to the price
+        allowed = offering_masks(pod_class, pools, well_known)
+        both = [(mask, own[0].universe.reserved) for mask, own in zip(allowed, pools, strict=True)]
+        masks = tuple(mask & ~reserved for mask, reserved in both)
+        if any(masks):  # nothing that can be bought suits the others, so they add nothing
+            on_reserved = tuple(mask & reserved for mask, reserved in both)
             machines = room.usable(pod_class) if room.free else 0
-            class_of[pod_class] = entry = _Class(pod_class.needs, masks, machines)
+            entry = _Class(pod_class.needs, masks, on_reserved, machines)
+            class_of[pod_class] = entry
             demand[entry] += count
-    classes = sorted(demand, key=lambda entry: (entry.needs, entry.masks, entry.machines))
+    classes = sorted(demand, key=lambda e: (e.needs, e.masks, e.reserved, e.machines))
     return _Crowd(classes, class_of, demand, pools, room)
 
 
@@ -194,6 +200,32 @@ def _sold(
                 if math.isfinite(price):
                     has = tuple(max(0, rest[name]) for name in names)
                     yield Size(has, max(0.0, price), tuple(sorted(users)))
+
+
+def _reserved(
+    pools: Sequence[Pools], classes: Sequence[_Class], names: Sequence[str], most: int
+) -> list[Size]:
+    """What reservations have left; no more than ``most`` machines of each are of any use.
+
+    One that pools see with different room counts once for each, which makes a bound lower.
+    """
+    users: dict[tuple[str, tuple[int, ...], float], set[int]] = {}
+    counts: dict[tuple[str, tuple[int, ...], float], int] = {}
+    for position, market in enumerate(pools):
+        universe, room = market[0].universe, market[0].room
+        for own, bits in partition([entry.reserved[position] for entry in classes]):
+            for bit in universe.members(bits):
+                offering, rest = universe.offerings[bit], room.left_on(bit)
+                has = tuple(max(0, rest[name]) for name in names)
+                price = offering.price if math.isfinite(offering.price) else 0.0
+                key = offering.reservation_id, has, max(0.0, price)
+                users.setdefault(key, set()).update(own)
+                counts[key] = min(most, counts.get(key, 0) + offering.reservation_capacity)
+    return [
+        Size(has, price, tuple(sorted(users[key])), counts[key])
+        for key in sorted(users)
+        for _, has, price in (key,)
+    ]
 
 
 def _covered(

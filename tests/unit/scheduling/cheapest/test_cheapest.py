@@ -246,14 +246,43 @@ def test_values_of_a_label_that_a_pool_leaves_open_are_never_mixed() -> None:
     assert [{"a"}, {"b"}] == sorted({name[8] for name in claim.pods} for claim in answer.claims)
 
 
+def with_reservation(count: int) -> tuple[InstanceType, ...]:
+    """The types, of which ``l`` has a reservation with room for so many machines."""
+    ways = [offering("z1", keys.ON_DEMAND, 0.36), reserved("r", count)]
+    return (S, M, priced_type("l", 8, ways=ways), X)
+
+
+def test_a_reservation_that_is_used_up_keeps_no_pod_in_karpenters_order() -> None:
+    ours, theirs = (
+        make(some(16), types=with_reservation(0)) for make in (planned, in_karpenters_order)
+    )
+
+    assert (0.72, 2.00) == (cost_of(ours), cost_of(theirs))
+    assert {2} == {len(ours.claims)}
+    assert not ours.deferred
+
+
+@pytest.mark.parametrize(
+    ("left", "bound"),
+    [
+        pytest.param(0, 0.72, id="none"),
+        pytest.param(1, 0.361, id="one: the other half has to be bought"),
+        pytest.param(2, 0.002, id="enough for all"),
+        pytest.param(9, 0.002, id="more than enough"),
+    ],
+)
+def test_a_bound_counts_on_no_more_machines_than_a_reservation_has(left: int, bound: float) -> None:
+    options = Options(cost=CHEAPEST, strict_reservations=False)  # so that every pod is placed
+
+    answer = solved(some(16), types=with_reservation(left), options=options)
+
+    assert 16 == len(answer.placed)
+    assert bound == pytest.approx(answer.plan.lower_bound)
+
+
 @pytest.mark.case("OPT-20")
 def test_pods_wait_for_a_reservation_as_in_karpenters_plan() -> None:
-    types = (
-        S,
-        M,
-        priced_type("l", 8, ways=[offering("z1", keys.ON_DEMAND, 0.36), reserved("r", 1)]),
-        X,
-    )
+    types = with_reservation(1)
 
     ours, theirs = planned(some(16), types=types), in_karpenters_order(some(16), types=types)
 
