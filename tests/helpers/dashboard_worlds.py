@@ -1,5 +1,6 @@
 """Clusters of manifests as the dashboard's answers take them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,25 @@ def world_of(*names: str, now: datetime = NOW) -> World:
     snapshot = snapshot_of_files(found.objects, found.unjudged)
     offer = offline.offers(offline.DEFAULT, None, Settings())(snapshot)
     return World(found.objects, supply_of(offer, snapshot.node_pools.values()), terms, now)
+
+
+def estimated(world: World) -> World:
+    """The same cluster, with prices that are estimates."""
+    return replace(
+        world,
+        supply=replace(
+            world.supply,
+            pools={
+                pool: tuple(
+                    replace(
+                        kind, offerings=tuple(replace(o, is_estimate=True) for o in kind.offerings)
+                    )
+                    for kind in types
+                )
+                for pool, types in world.supply.pools.items()
+            },
+        ),
+    )
 
 
 def documents(*names: str) -> list[dict[str, Any]]:

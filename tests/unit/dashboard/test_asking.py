@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from helpers.commands import run
-from helpers.dashboard_worlds import DISRUPTION, MOMENT, PLAN, world_of
+from helpers.dashboard_worlds import DISRUPTION, MOMENT, PLAN, estimated, world_of
 from karpenter.dashboard.answers.asking import NODE, NODE_POOL, POD, Asking
+from karpenter.dashboard.contract import WhatIfRequest
 from karpenter.dashboard.questions import BadQuestionError, UnknownObjectError
 
 EXAMPLES = {"plan": PLAN, "disruption": DISRUPTION}
@@ -127,3 +128,18 @@ def test_no_plan_can_go_below_the_bound() -> None:
 
     assert 0 < document["bound"] <= now - document["savings"]["planned"]
     assert document["gap"] == pytest.approx(now / document["bound"] - 1)
+
+
+@pytest.mark.parametrize("is_estimate", [False, True])
+def test_what_rests_on_estimated_prices_says_so(is_estimate: bool) -> None:
+    world = world_of(*DISRUPTION)
+    found = Asking(estimated(world) if is_estimate else world, None)
+
+    savings = found.savings().document["savings"]
+    diff = found.what_if(WhatIfRequest(drain=["general-web"])).document["diff"]
+
+    assert savings["planned"] > 0
+    assert savings["blocked"]
+    blocked = [node for each in savings["blocked"] for node in (each, *each["nodes"])]
+    marks = {each["isEstimate"] for each in (savings, diff, *blocked)}
+    assert {is_estimate} == marks
