@@ -13,9 +13,15 @@ from karpenter.console.help_pages import unset_option
 from karpenter.inquiry import completion
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.clock import Clock
+    from karpenter.cloud.types import InstanceType
     from karpenter.kube.access.config import ClusterConfig
+    from karpenter.kube.transport import Transport
     from karpenter.simulate.record.folder import Folder
     from karpenter.simulate.record.names import Names
+    from karpenter.simulate.record.session import Pricing
 
 HELP = """\
 Record what happens in a cluster, to replay it with `karpenter simulate`. Nothing is changed.
@@ -90,6 +96,10 @@ def record(
         str | None,
         unset_option("How long to keep files, such as 7d; by default for ever.", metavar="LENGTH"),
     ] = None,
+    prices: Annotated[
+        bool,
+        typer.Option("--prices", help="Record what the cloud sells, and every price that moves."),
+    ] = False,
 ) -> None:
     """Record a cluster."""
     rotate_seconds, rotate_bytes = _rotation(rotate)
@@ -99,6 +109,7 @@ def record(
         keep=_length("--keep", keep),
         rotate_seconds=rotate_seconds,
         rotate_bytes=rotate_bytes,
+        has_prices=prices,
     )
     names = _names(key, is_hashing=hash_names)
     with output.progress("connecting"):
@@ -133,6 +144,7 @@ class _Wish:
     keep: float | None
     rotate_seconds: float | None
     rotate_bytes: int | None
+    has_prices: bool
 
 
 def _length(option: str, text: str | None) -> float | None:
@@ -198,4 +210,35 @@ def _run(config: "ClusterConfig", folder: "Folder", names: "Names", wish: _Wish)
     )
     heard = archive.continue_(names.fingerprint)
     lasts, namespaces = wish.lasts, wish.namespaces
-    run_quietly(recorded(config, archive, names, lasts=lasts, namespaces=namespaces, heard=heard))
+    run_quietly(
+        recorded(
+            config,
+            archive,
+            names,
+            lasts=lasts,
+            namespaces=namespaces,
+            heard=heard,
+            pricing=_pricing() if wish.has_prices else None,
+        )
+    )
+
+
+def _pricing() -> "Pricing":
+    """What asks the cloud of the cluster for its prices, without changing anything."""
+    from karpenter.cli.catalogue import merged
+    from karpenter.inquiry.catalogues import Catalogues, NotAskableError
+    from karpenter.settings import Settings
+    from karpenter.simulate.record.prices import Asked, NotAskedError
+
+    def made(transport: "Transport", clock: "Clock") -> Asked:
+        catalogues = Catalogues(transport, clock, os.environ, Settings())
+
+        async def asked() -> "Sequence[InstanceType]":
+            try:
+                return merged(await catalogues.types())
+            except NotAskableError as error:
+                raise NotAskedError(str(error)) from None
+
+        return asked
+
+    return made

@@ -186,7 +186,7 @@ async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | No
     """A cluster with what only its provider knows."""
     _exclude_sold_out(cloud, snapshot)
     snapshot = await _with_provider_drift(snapshot, cloud)
-    types = await _types(snapshot.node_pools.values(), cloud, output.warning)
+    types = await types_of(snapshot.node_pools.values(), cloud, output.warning)
     return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
 
 
@@ -232,7 +232,7 @@ async def asked_again(
         return None
     await cloud.refresh_prices()
     missing: list[str] = []
-    types = await _types(pools, cloud, missing.append)
+    types = await types_of(pools, cloud, missing.append)
     if missing:
         raise CloudError("; ".join(missing))
     return LiveCluster(Snapshot(), types, cloud.facts, tuple(cloud.repair_policies))
@@ -413,7 +413,7 @@ async def with_commitments(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot
     return replace(snapshot, commitments=declared_over(snapshot.commitments, reported))
 
 
-async def _types(
+async def types_of(
     pools: Iterable[NodePool], cloud: CloudProvider, told: Callable[[str], None]
 ) -> dict[str, tuple[InstanceType, ...]]:
     """The instance types of pools; where the provider cannot list them, none, and why is told."""

@@ -204,6 +204,7 @@ class _Runner:
             self._world.market.list_prices,
             self._setup.files,
             self._chance,
+            self._setup.start.timestamp(),
             self._setup.until,
         )
         return ((move.at, 0, move) for move in moves)

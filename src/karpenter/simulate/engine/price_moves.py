@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from karpenter.cloud.kwok.prices import OfferingName
 from karpenter.simulate.amounts import matches
@@ -26,6 +26,7 @@ def price_moves(
     listed: Mapping[OfferingName, float],
     files: Mapping[str, bytes],
     chance: Chance,
+    start: float,
     until: float,
 ) -> Iterator[PriceMove]:
     """All moves of prices in order; of an offering, the first entry that matches it counts."""
@@ -39,24 +40,63 @@ def price_moves(
         }
         taken |= concerned.keys()
         if concerned:
-            streams.append(_moves(entry, concerned, files, chance, until))
+            streams.append(_moves(entry, concerned, files, chance, start, until))
     return heapq.merge(*streams, key=lambda move: move.at)
 
 
-def factors(series: PriceFile, data: bytes) -> list[tuple[float, float]]:
-    """Times since the first row, and the factor from then on.
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One row of a series."""
+
+    at: float
+    offering: str  # empty for all
+    amount: float
+
+
+def told(series: PriceFile, data: bytes) -> list[_Told]:
+    """The rows of a series in the order of their times; those of factors count from the first.
 
     Raises:
         DataError: the file cannot be read.
     """
-    column = TimeColumn(column=series.time)
+    column, amount = TimeColumn(column=series.time), series.price or series.factor or ""
+    named = [series.offering] if series.offering is not None else []
     found = [
-        (row.time(column), row.number(series.factor))
-        for row in rows(series.csv, data, [series.time, series.factor])
+        _Told(
+            row.time(column),
+            row.text(series.offering) if series.offering is not None else "",
+            row.number(amount),
+        )
+        for row in rows(series.csv, data, [series.time, amount, *named])
     ]
-    found.sort()
-    first = found[0][0] if found else 0.0
-    return [(moment - first, factor) for moment, factor in found]
+    found.sort(key=lambda each: each.at)
+    if series.price is None and found:
+        first = found[0].at
+        found = [replace(each, at=each.at - first) for each in found]
+    return found
+
+
+def _told_moves(
+    series: PriceFile,
+    listed: Mapping[OfferingName, float],
+    data: bytes,
+    start: float,
+    until: float,
+) -> Iterator[PriceMove]:
+    """Prices that were told before the start hold from then on."""
+    by_path = {"/".join(name): name for name in listed}
+    for each in told(series, data):
+        at = max(0.0, each.at - start) if series.price is not None else each.at
+        if at >= until:
+            return
+        names = [by_path[each.offering]] if each.offering in by_path else []
+        if not each.offering:
+            names = list(listed)
+        if names:
+            ratio = series.price is None
+            yield PriceMove(
+                at, {name: listed[name] * each.amount if ratio else each.amount for name in names}
+            )
 
 
 def _moves(
@@ -64,12 +104,11 @@ def _moves(
     listed: Mapping[OfferingName, float],
     files: Mapping[str, bytes],
     chance: Chance,
+    start: float,
     until: float,
 ) -> Iterator[PriceMove]:
     if entry.series is not None:
-        for at, factor in factors(entry.series, files[entry.series.csv]):
-            if at < until:
-                yield PriceMove(at, {name: price * factor for name, price in listed.items()})
+        yield from _told_moves(entry.series, listed, files[entry.series.csv], start, until)
     elif entry.walk is not None:
         yield from _walked(entry.walk, listed, chance, until)
     elif entry.factor is not None:

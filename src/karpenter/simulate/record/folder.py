@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 from karpenter.os_errors import os_reason
 from karpenter.simulate.record.facts import Facts
 from karpenter.simulate.record.mishaps import Mishaps
+from karpenter.simulate.record.prices import PriceBook, PricesError
 from karpenter.simulate.record.scenario_file import NAME, ScenarioText, Supply
 from karpenter.simulate.record.segments import (
     PATTERN,
@@ -95,6 +96,9 @@ class Archive:
             rotate_seconds: how long a segment gets.
             rotate_bytes: how large a segment gets, instead.
             keep_seconds: how long segments are kept after their end; for ever by default.
+
+        Raises:
+            FolderError: the prices that it has cannot be continued.
         """
         self._folder = folder
         self._now = now
@@ -104,7 +108,11 @@ class Archive:
         self._facts = Facts()
         self._supply = Supply()
         self._mishaps = Mishaps()
-        self._scenario = ScenarioText(self._facts, self._mishaps, self._supply)
+        try:
+            self.prices: Final = PriceBook(folder.path)
+        except PricesError as error:
+            raise FolderError(f"{folder.path}: {error}") from None
+        self._scenario = ScenarioText(self._facts, self._mishaps, self._supply, self.prices)
         self._segment: tuple[BinaryIO, Compressor] | None = None
         self._began = 0.0  # the present segment
         self._since: float | None = None  # the recording

@@ -9,6 +9,7 @@ from karpenter.manifests.writer import dump
 from karpenter.model import labels
 from karpenter.simulate.record.facts import Facts
 from karpenter.simulate.record.mishaps import Mishaps
+from karpenter.simulate.record.prices import PriceBook
 from karpenter.simulate.record.segments import PATTERN, Key
 from karpenter.simulate.scenario.models import API_VERSION, KIND
 
@@ -66,7 +67,10 @@ class Supply:
 class ScenarioText:
     """The scenario of what was recorded so far; written again and again, so little is made anew."""
 
-    def __init__(self, facts: Facts, mishaps: Mishaps, supply: Supply) -> None:
+    def __init__(
+        self, facts: Facts, mishaps: Mishaps, supply: Supply, prices: PriceBook | None = None
+    ) -> None:
+        self._prices = prices
         self._facts = facts
         self._mishaps = mishaps
         self._supply = supply
@@ -92,7 +96,9 @@ class ScenarioText:
             timeline = self._mishaps.timeline(start, until)
             said = dump({"timeline": timeline}) if timeline else ""
             self._timeline = (self._mishaps.count, start, said)
-        return head + self._machines[1] + self._timeline[2] + self._supply.text()
+        prices = self._prices.fields() if self._prices is not None else {}
+        sold = dump(prices) if prices else ""
+        return head + sold + self._machines[1] + self._timeline[2] + self._supply.text()
 
 
 def _is_of_pool(node: JsonObject) -> bool:

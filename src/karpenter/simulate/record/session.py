@@ -4,22 +4,26 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from karpenter import __version__
-from karpenter.clock import SystemClock
+from karpenter.clock import Clock, SystemClock
 from karpenter.console import output
 from karpenter.kube.access.config import ClusterConfig
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.read_only import ReadOnlyClient
-from karpenter.simulate.record.folder import Archive
+from karpenter.kube.transport import Transport
+from karpenter.simulate.record.folder import Archive, WriteError
 from karpenter.simulate.record.live import Recording, sentence
 from karpenter.simulate.record.names import Names
+from karpenter.simulate.record.prices import Asked, PricesError, beside, follow_prices
 from karpenter.simulate.record.recorder import Recorder
 from karpenter.simulate.record.scenario_file import NAME
 
+# Makes what asks for prices
+Pricing: TypeAlias = Callable[[Transport, Clock], Asked]
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -36,6 +40,7 @@ async def recorded(
     lasts: float | None,
     namespaces: Sequence[str],
     heard: float | None,
+    pricing: Pricing | None = None,
 ) -> None:
     """Record until a signal comes, or for so many seconds, and say what was recorded.
 
@@ -63,7 +68,14 @@ async def recorded(
         )
         _end_on_signals(stop)
         output.note(f"recording to {archive.path}; Ctrl-C ends it")
-        await recording.run(stop, lasts=lasts, heard=heard)
+        prices = None
+        if pricing is not None:
+            asked = pricing(transport, clock)
+            prices = follow_prices(asked, archive.prices, clock, output.note)
+        try:
+            await beside(recording.run(stop, lasts=lasts, heard=heard), prices)
+        except PricesError as error:
+            raise WriteError(f"{archive.path}: {error}") from None
         if not recording.has_begun:
             output.note("nothing was recorded: it ended before the cluster had been read")
             return

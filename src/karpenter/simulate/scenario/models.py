@@ -192,11 +192,19 @@ class ControlPlane(Part, frozen=True, kw_only=True):
 
 
 class PriceFile(Part, frozen=True, kw_only=True):
-    """Factors over time; ``time`` is a column of seconds or of timestamps."""
+    """Factors over time since the first row, or prices at times of day.
+
+    ``time`` is a column of seconds or of timestamps, and ``offering`` one of type/zone/capacity-type.
+    """
+
+    exactly_one: ClassVar[tuple[str, ...]] = ("factor", "price")
+    thing: ClassVar[str] = "a series has factors or prices"
 
     csv: str
     time: str
-    factor: str
+    factor: str | None = None
+    price: str | None = None
+    offering: str | None = None
 
 
 class Walk(Part, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from karpenter.simulate.demand.generators import Demand
 from karpenter.simulate.demand.objects import budget, scaled_object
 from karpenter.simulate.demand.summary import summary_of
 from karpenter.simulate.demand.tables import DataError, column_of
-from karpenter.simulate.engine.price_moves import factors
+from karpenter.simulate.engine.price_moves import told
 from karpenter.simulate.lengths import is_length, seconds
 from karpenter.simulate.scenario.checks import TOO_LATE, checked, is_within_years, start_of
 from karpenter.simulate.scenario.data_files import data_files, recordings, spread_columns
@@ -319,7 +319,7 @@ class _Reader:
         for price in prices:
             if price.series is not None and price.series.csv in files:
                 try:
-                    factors(price.series, files[price.series.csv])
+                    told(price.series, files[price.series.csv])
                 except DataError as error:
                     self._plain(str(error))
 
