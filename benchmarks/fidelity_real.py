@@ -9,7 +9,7 @@ import dataclasses
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +75,7 @@ _FORCED: Final = (("fieldManager", "user"), ("force", "true"))
 _WITH_DEPENDENTS: Final = (("propagationPolicy", "Background"),)
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
+_NOT_SERVED_YET: Final = frozenset({_NOT_FOUND, 429})  # the latter while storage is made
 _REFUSALS: Final = 400
 _POLL_SECONDS: Final = 0.5
 _LOOKS: Final = 60
@@ -210,6 +211,8 @@ async def _lived(cluster: RealCluster, loaded: Loaded, process: Controller) -> F
             figures = mirror.observer.finish()
             for each in followers:
                 each.cancel()
+            # Before they notice: a connection that is still watched is waited for until it is closed
+            await api.close()
     return figures
 
 
@@ -290,11 +293,15 @@ class _Cluster:
     async def connected(cls, kubeconfig: Path) -> AsyncIterator["_Cluster"]:
         """A cluster, for as long as a block runs."""
         config = load_config({"KUBECONFIG": str(kubeconfig)})
-        transport = HttpTransport(config, SystemClock(), user_agent="fidelity")
+        api = cls(HttpTransport(config, SystemClock(), user_agent="fidelity"))
         try:
-            yield cls(transport)
+            yield api
         finally:
-            await transport.close()
+            await api.close()
+
+    async def close(self) -> None:
+        """Close all connections; it does no harm to do so twice."""
+        await self._transport.close()
 
     async def follow(self, mirror: _Mirror, group: str, version: str, plural: str) -> None:
         """Mirror all objects of a resource until it is cancelled.
@@ -319,7 +326,7 @@ class _Cluster:
     async def _listed(self, path: str) -> JsonObject:
         """The list of a resource; a custom one is not served at once when it is established."""
         for _ in range(_LOOKS):
-            listed = await self._send("GET", path, but=_NOT_FOUND)
+            listed = await self._send("GET", path, but=_NOT_SERVED_YET)
             if "items" in listed:
                 return listed
             await asyncio.sleep(_POLL_SECONDS)
@@ -344,7 +351,7 @@ class _Cluster:
                 body = {"spec": {"replicas": operation.replicas}}
                 await self._send("PATCH", f"{path}/scale", body, _MERGE)
             case "delete":
-                await self._send("DELETE", path, query=_WITH_DEPENDENTS, but=_NOT_FOUND)
+                await self._send("DELETE", path, query=_WITH_DEPENDENTS, but={_NOT_FOUND})
 
     async def _path(self, operation: Operation) -> str:
         version, kind = operation.api_version, operation.kind
@@ -364,7 +371,7 @@ class _Cluster:
         if name in self._namespaces:
             return
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await self._send("POST", "/api/v1/namespaces", body, but=_CONFLICT)
+        await self._send("POST", "/api/v1/namespaces", body, but={_CONFLICT})
         self._namespaces.add(name)
 
     async def _send(
@@ -375,9 +382,9 @@ class _Cluster:
         content_type: str = JSON,
         query: tuple[tuple[str, str], ...] = (),
         *,
-        but: int = 0,
+        but: Collection[int] = (),
     ) -> JsonObject:
-        """Send a request, and return the answer; one status of refusals may be no matter.
+        """Send a request, and return the answer; some refusals may be no matter.
 
         Raises:
             RealRunError: it was refused.
@@ -385,7 +392,7 @@ class _Cluster:
         data = b"" if body is None else msgspec.json.encode(body)
         answer = await self._transport.send(Request(method, path, query, data, content_type))
         found: JsonObject = msgspec.json.decode(answer.body)
-        if answer.status >= _REFUSALS and answer.status != but:
+        if answer.status >= _REFUSALS and answer.status not in but:
             raise RealRunError(
                 f"{method} {path} was refused: {found.get('message', answer.status)}"
             )
