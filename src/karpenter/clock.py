@@ -475,7 +475,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _unless_done(future: asyncio.Future[Any], settle: Callable[[], None]) -> None:
-    """Settle a future, unless whoever waited for it has given up."""
+    """Settle a future, unless its waiter has given up."""
     if not future.done():
         settle()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HELP = """\
 Write the instance types and prices that the NodePools of a cluster could buy, as a file.
 
-Whoever may ask the cloud writes it once; with --instance-types, plan, explain and the dashboard of others need no \
+A person with access to the cloud writes it once; with --instance-types, plan, explain and the dashboard of others need no \
 credentials then. Sizes are those of the nodes: what the system keeps for itself is told apart, and prices that the \
 cloud has not told stay marked as estimates. Nothing is changed.
 """

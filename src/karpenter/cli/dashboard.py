@@ -21,7 +21,7 @@ from karpenter.inquiry.question import (
 HELP = """\
 Serve a page that shows nodes, pods, cost and decisions of a cluster as they change, and answers why.
 
-The cluster is that of the kubeconfig, whoever runs its controllers, or the one that manifests stand for, which stands \
+The cluster is that of the kubeconfig, with any controllers, or the one that manifests stand for, which stands \
 still. Nothing is installed and nothing is changed: the cluster is only read. The address with its token is printed, and \
 opened in a browser on a terminal.
 """

@@ -239,7 +239,7 @@ def _given(options: "Options") -> list[str]:
 def _check_seeds(
     of_runs: Mapping[str, object], of_seeds: Mapping[str, object], *, has_seeds: bool
 ) -> None:
-    """Refuse options that would have no effect: nobody gives them for nothing."""
+    """Refuse options that would have no effect: an option is given for a reason."""
     idle = [name for name, given in (of_runs if has_seeds else of_seeds).items() if given]
     if idle and has_seeds:
         output.fail(f"{idle[0]} goes without --seeds, which reports on promises alone")

@@ -60,7 +60,7 @@ def run_storms(
         is_failing_fast: end with the first that breaks a promise.
         shrinks: make broken ones small.
         given: options of the command line that a replay needs as well.
-        is_stopped: whether somebody has asked to end.
+        is_stopped: whether the user has asked to end.
     """
     from karpenter.simulate.runs import setup_of
     from karpenter.simulate.seeds import FILE, SeedsError, SeedsWriteError, run_seeds

@@ -1,8 +1,8 @@
 """The feed: one series of views and deltas, however many clients follow it.
 
-While somebody looks, a view is made at most four times a second and only after a change; changes in
+With a client connected, a view is made at most four times a second and only after a change; changes in
 between are folded into it. Views are built, compared and encoded in a thread, one at a time; the
-event loop only hands out bytes that all clients share. With nobody looking, views are made for the
+event loop only hands out bytes that all clients share. Without a client, views are made for the
 history alone, and without one, or where it is not kept all the time, not at all.
 """
 
@@ -289,7 +289,7 @@ class Feed:
         """Make the next view where there is something new, and send what is different."""
         async with self._turn:
             if not self._is_changed and self._clock.monotonic() - self._built_at < _SHORTEST:
-                return  # somebody else has just made it
+                return  # another caller has just made it
             self._is_changed = False
             self._changed.clear()
             picture = await self._scene.picture()

@@ -3,7 +3,7 @@
 The page is reachable by every program and every web page of the machine it runs on. So a request
 must name this server as its host (another name means that a foreign page had its own name resolved
 to this address), must not come from a page of another origin, and for data must carry the token.
-Only a link that somebody follows to the page itself may begin elsewhere: the page alone says nothing.
+Only a link that a person follows to the page itself may begin elsewhere: the page alone says nothing.
 """
 
 import hmac
@@ -91,9 +91,9 @@ class Gate:
             clock: the time of failures.
             hosts: names under which the page is reached, besides those of loopback.
             has_tls: the server itself speaks HTTPS.
-            is_guessable: the token was chosen by somebody. After too many wrong ones not even the
+            is_guessable: the token was chosen by a person. After too many wrong ones not even the
                 right one is taken from that address for a while, else guessing could go on. A
-                random token cannot be guessed, and nobody can lock its owner out.
+                random token cannot be guessed, and its owner cannot be locked out.
         """
         self._token = token.encode()
         self._clock = clock
@@ -179,7 +179,7 @@ def _given(headers: Mapping[str, str]) -> str:
 
 
 def _follows_link(asked: Asked, path: str) -> bool:
-    """Whether a browser opens the page because somebody followed a link, in a tab of its own."""
+    """Whether a browser opens the page because a person followed a link, in a tab of its own."""
     return (
         asked.method == "GET"
         and path == "/"

@@ -74,7 +74,7 @@ class NoAnswerError(QuestionError):
 
 
 class Questions(Protocol):
-    """Whoever answers. Every method may raise a ``QuestionError``."""
+    """What answers. Every method may raise a ``QuestionError``."""
 
     async def plan(self) -> Mapping[str, Any]:
         """The document of ``plan -o json``, with the fields of ``contract.Answer``."""

@@ -105,7 +105,7 @@ class Redaction:
     def record(self, record: DecisionRecord) -> DecisionRecord:
         """A decision record without them.
 
-        Events name what nobody can foresee; where all names are hidden, what they say is told by
+        Events name what cannot be foreseen; where all names are hidden, what they say is told by
         reason and objects alone.
         """
         if not self.is_needed:

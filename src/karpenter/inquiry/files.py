@@ -126,7 +126,7 @@ def load_objects(
         names: files and folders.
         recursive: whether subfolders are read.
         provider: whose rules pools are judged by.
-        is_quiet: say nothing but errors, as somebody has read the same files before.
+        is_quiet: say nothing but errors, as the same files were read before.
     """
     with _without_collection():
         found = load_change(names, recursive=recursive, provider=provider, is_quiet=is_quiet)

@@ -2,7 +2,7 @@
 
 For programs that only look at a cluster, whatever their credentials would allow. The client is not
 a ``Client`` with a flag, so that none of its users can write by mistake; the transport below it
-refuses every other request before it is sent, whoever makes it.
+refuses every other request before it is sent.
 """
 
 from collections.abc import AsyncIterator

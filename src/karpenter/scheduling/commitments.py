@@ -146,7 +146,7 @@ class Book:
         )
         self.matched: Final = {name: len(found) for name, found in matches.items()}
         known = {kind.name for kind in kinds}
-        self.unknown_types: Final = {  # commitment -> types of its rates that nobody sells
+        self.unknown_types: Final = {  # commitment -> types of its rates that the catalogue lacks
             each.name: tuple(sorted(each.rates.keys() - known)) for each in given
         }
         self._cpus = {kind.name: kind.capacity.cpu / 1000 for kind in kinds}

@@ -1,4 +1,4 @@
-"""The lower bound of a run: what nobody who served the same pods could have paid less than.
+"""The lower bound of a run: no plan that served the same pods could have cost less.
 
 For each interval of the grid it is the bound that ``karpenter plan`` states, for the fewest pods of each
 kind that were bound at any moment of it, on an empty cluster, each offering at the lowest price it ever

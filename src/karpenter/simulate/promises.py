@@ -76,7 +76,7 @@ class Judge:
         self._rests = rests
         known = PROMISES | AT_REST if rests else PROMISES
         self._promises = {name: Promise(name, text) for name, text in known.items()}
-        self._lost: dict[str, float] = {}  # nodes that somebody else takes away, and since when
+        self._lost: dict[str, float] = {}  # nodes that are taken away from outside, and since when
         self._most: dict[str, list[tuple[float, int]]] = {}  # pool -> nodes it had, lately
         self._loosened: dict[str, float] = {}  # pools whose limits or budgets changed, and when
         self._tainted: set[str] = set()
@@ -101,7 +101,7 @@ class Judge:
             self._node_changed(event)
 
     def machine(self, event: MachineEvent) -> None:
-        """The cloud takes machines back; whoever decides meanwhile cannot know."""
+        """The cloud takes machines back; a decision made meanwhile cannot know."""
         if event.kind == "noticed" or event.cause in ("interrupted", "disappeared"):
             self._lost[event.name] = event.at
 
@@ -161,7 +161,7 @@ class Judge:
     def _judge_pdbs(self, pod: JsonObject, before: JsonObject) -> None:
         metadata = pod["metadata"]
         if not is_true(before, "Ready") or "deletionTimestamp" in before["metadata"]:
-            return  # nobody who counts healthy pods misses it
+            return  # no count of healthy pods has it
         for budget in self._store.list("policy", "poddisruptionbudgets", metadata["namespace"]):
             selector = read_selector(budget["spec"].get("selector"))
             if not selector.matches(metadata.get("labels") or {}):

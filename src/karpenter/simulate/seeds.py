@@ -1,4 +1,4 @@
-"""Many seeds in worker processes: their outcomes in order, whoever ran them and however they ended.
+"""Many seeds in worker processes: their outcomes in the order of the seeds, however the workers ended.
 
 A worker is a fork of this process, which has imported everything. One that dies is an outcome of the
 seed that it ran, and another takes its place. Outcomes go to ``seeds.jsonl`` in the order of the seeds,

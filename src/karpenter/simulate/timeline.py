@@ -164,7 +164,7 @@ async def _to_the_rest(step: TimelineStep, world: World) -> tuple[Sequence[str],
         told = msgspec.to_builtins(step.faults).items()
         shown = ", ".join(f"{name} {often}" for name, often in told if often is not None)
         return (), shown or "none", await world.set_faults(step.faults)
-    if step.expect is not None:  # judged by whoever runs the variant
+    if step.expect is not None:  # judged by the caller, which runs the variant
         return (), ", ".join(each.path for each in step.expect), None
     return (), step.mark or "", None
 

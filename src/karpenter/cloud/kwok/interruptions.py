@@ -1,6 +1,6 @@
 """Interruptions of the simulated cloud: a notice, upon which the claim is deleted, as on AWS.
 
-What takes the machine away afterwards is not here: whoever gives the notice does that as well.
+What takes the machine away afterwards is not here: the giver of the notice does that as well.
 """
 
 import asyncio

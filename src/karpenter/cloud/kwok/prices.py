@@ -1,6 +1,6 @@
 """Prices of the simulated cloud that move: as a factor of the list price, or set.
 
-A running machine is not told of a new price, as with a real cloud; whoever asks what its offering
+A running machine is not told of a new price, as with a real cloud; asking what its offering
 costs now gets the price of the moment.
 """
 

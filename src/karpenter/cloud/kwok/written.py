@@ -28,7 +28,7 @@ _TOLD_OTHERWISE: Final = frozenset(
 
 
 def as_file(types: Iterable[InstanceType]) -> str:
-    """The file with these types, a line for each; those that nobody can buy are omitted."""
+    """The file with these types, a line for each; those without an offering are omitted."""
     lines = [json.dumps(_machine(each), separators=(",", ":")) for each in types if is_told(each)]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

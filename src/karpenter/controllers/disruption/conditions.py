@@ -113,7 +113,7 @@ class ClaimConditions(Controller):
         return until if any(map(is_reschedulable, pods)) else None
 
     async def _price(self, claim: NodeClaim, pool: NodePool) -> float | None:
-        """What a claim costs an hour; None until it has launched, or when nobody knows."""
+        """What a claim costs an hour; None until it has launched, or when its price is not known."""
         if not is_true(claim.status.conditions, LAUNCHED):
             return None
         try:

@@ -116,8 +116,8 @@ class Answers:
             view: the view as it is now.
             decisions: the decisions that are known.
             clock: the time of the cluster.
-            planning: whoever plans; None where nothing can be planned.
-            redaction: knows the names that may not be shown; whoever made it lets it learn them.
+            planning: what plans; None where nothing can be planned.
+            redaction: knows the names that may not be shown; its maker lets it learn them.
             real: real time, where that of the cluster is another one.
             recording: set while costs are noted over time; by default all the time.
         """

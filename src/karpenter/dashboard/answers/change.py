@@ -87,7 +87,7 @@ def _read(apply: Sequence[Mapping[str, Any]] | str, provider: str) -> Change:
     if len(data) > MOST_BYTES:
         raise TooLargeError(f"{INPUT}: {len(data):,} bytes are more than {MOST_BYTES:,}")
     change, found = read_change(data, INPUT, provider=provider or offline.DEFAULT)
-    # A field that nobody reads is dropped by an API server, and would leave a what-if without effect
+    # An unknown field is dropped by an API server, and would leave a what-if without effect
     wrong = [each for each in found if each.is_error or _UNKNOWN_FIELD in each.text]
     _refuse(wrong, has_lines=has_lines)
     if len(change.objects) > MOST_OBJECTS:
@@ -113,7 +113,7 @@ def _refuse(found: Sequence[Finding], *, has_lines: bool = True) -> None:
 
 
 def _without_line(found: Finding) -> str:
-    """What is said of a manifest that nobody has written as text, so that lines mean nothing."""
+    """What is said of a manifest that came as JSON, so that lines mean nothing."""
     return found.text.replace(f"{INPUT}:{found.line}:", f"{INPUT}:", 1)
 
 

@@ -147,7 +147,7 @@ class Planning:
     async def ask(
         self, verb: str = PLAN, names: tuple[str, ...] = (), *, kept: float | None = None
     ) -> dict[str, Any]:
-        """The document that answers a question; nobody may change it, since others have it too.
+        """The document that answers a question; it must not be changed, since others have it too.
 
         Args:
             verb: plan, explain or savings.
@@ -162,7 +162,7 @@ class Planning:
     def asked(
         self, verb: str, names: tuple[str, ...] = (), *, kept: float | None = None
     ) -> "asyncio.Future[dict[str, Any]]":
-        """The answer to come; it comes whoever waits for it."""
+        """The answer to come; it comes even if the first who asked has gone."""
         key = (verb, *names)
         coming = self._shared.get(key)
         if coming is not None:
@@ -238,7 +238,7 @@ class Planning:
             self._changed[identity_of(resource)] = before, after
 
     async def _next(self) -> _Question:
-        """The next question that somebody still waits for; without one the process is ended."""
+        """The next question that is still awaited; without one the process is ended."""
         while True:
             while self._waiting:
                 question = self._waiting.popleft()
@@ -324,7 +324,7 @@ def _is_planned_with(resource: Resource) -> bool:
 def _fail(question: _Question, error: QuestionError) -> None:
     if not question.answer.done():
         question.answer.set_exception(error)
-        question.answer.exception()  # nobody may wait for it any more
+        question.answer.exception()  # it may not be awaited any more
 
 
 def _document_of(reply: Reply, as_of: str) -> dict[str, Any]:

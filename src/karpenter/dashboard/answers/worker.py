@@ -1,4 +1,4 @@
-"""The process that plans for a dashboard, so that whoever began it is never held up.
+"""The process that plans for a dashboard, so that the process that serves it is never held up.
 
 It is a program of its own, which ``process`` runs at a low priority. It holds a state of the cluster, fed over its
 standard input, answers one question at a time on its standard output, and ends with its input.
@@ -167,7 +167,7 @@ def main() -> int:
         with os.fdopen(answers, "wb") as sink:
             serve(sys.stdin.buffer, sink)
     except BrokenPipeError:
-        return 0  # nobody waits for the answer any more
+        return 0  # the answer is not awaited any more
     except OSError as error:
         sys.stderr.write(f"error: the process that plans cannot go on: {os_reason(error)}\n")
         return 1

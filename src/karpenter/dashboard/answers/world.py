@@ -39,7 +39,7 @@ class World:
     terms: Terms
     now: datetime
     going: frozenset[str] = frozenset()  # names of machines that are to be drained
-    known: Snapshot | None = None  # of the objects, where somebody has it
+    known: Snapshot | None = None  # of the objects, where one exists
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -70,7 +70,7 @@ class World:
         return replace(self, objects=tuple(objects), known=None)
 
     def with_snapshot(self, snapshot: Snapshot | None) -> "World":
-        """The same, where somebody has the snapshot of the objects already."""
+        """The same, where a snapshot of the objects exists already."""
         return replace(self, known=snapshot)
 
     def after(self, change: Overlay) -> "World":

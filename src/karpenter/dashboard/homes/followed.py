@@ -135,7 +135,7 @@ async def followed_dashboard(
         kube: reads the cluster.
         clock: the time of the cluster.
         options: what shapes it.
-        history: keeps the views; whoever made it closes it.
+        history: keeps the views; its maker closes it.
         real_clock: the time of clients, whatever the time of the cluster.
 
     Raises:

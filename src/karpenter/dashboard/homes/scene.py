@@ -1,6 +1,6 @@
 """The cluster that is shown, as it stands now: from mirrors that read it, with what machines cost.
 
-A scene keeps a state of its own and takes pictures of it. Prices come from whoever sells machines,
+A scene keeps a state of its own and takes pictures of it. Prices come from the seller of machines,
 and may come later: until then nothing has a price.
 """
 
@@ -46,7 +46,7 @@ class FollowedScene:
         """Make a scene.
 
         Args:
-            followed: the mirrors; whoever made them runs them.
+            followed: the mirrors; their maker runs them.
             clock: the time of the cluster.
             is_hidden: what does not belong to the cluster although it is in it.
             targets: where waiting pods are expected, by their keys.

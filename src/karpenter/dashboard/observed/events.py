@@ -184,7 +184,7 @@ def _transition(
 def _finalized(
     event: Event, machine: Machine | None, message: str, at: datetime
 ) -> Sighting | None:
-    """A claim that is gone; its own disappearance says so too, unless nobody saw it."""
+    """A claim that is gone; its own disappearance says so too, unless it was not seen."""
     about = event.involved_object
     if about.kind != NODE_CLAIM or not about.name or labels.TERMINATION not in message:
         return None  # of an object that is gone already some releases know no name

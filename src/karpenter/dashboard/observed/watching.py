@@ -34,7 +34,7 @@ class WatchedDecisions:
         """Begin to collect; ``run`` records.
 
         Args:
-            followed: the mirrors; whoever made them runs them.
+            followed: the mirrors; their maker runs them.
             log: where records go.
             clock: the time of the cluster.
             redaction: is let learn the names of all objects.

@@ -1,7 +1,7 @@
 """Who may come in: the checks of where a dashboard listens, before it does.
 
 On loopback a random token is enough. Beyond it everybody on the network can try, so that the token is
-one that somebody chose with care and keeps in a file, and the names under which the page is reached
+one that a person chose with care and keeps in a file, and the names under which the page is reached
 are known: a page of another name could be foreign.
 """
 

@@ -80,7 +80,7 @@ class Routes:
 
         Args:
             feed: the views.
-            questions: whoever answers what is not a view.
+            questions: answers what is not a view.
             gate: checks every request first.
             assets: the page.
             clock: real time.

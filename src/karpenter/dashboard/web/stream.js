@@ -5,7 +5,7 @@ import { route } from "./router.js";
 import { applied, modelOf } from "./store.js";
 
 const LONGEST_MS = 30_000; // between two attempts
-const HIDDEN_MS = 60_000; // after which a tab that nobody sees lets go of its stream
+const HIDDEN_MS = 60_000; // after which a hidden tab closes its stream
 const SILENT_MS = 40_000; // without even a ping: the stream is dead
 const MOST_DECISIONS = 200;
 

@@ -82,7 +82,7 @@ def is_closed(node: Node) -> bool:
 def kind_of(pod: Pod) -> str:
     """What a pod has in common with the one that its owner creates in its place.
 
-    That is its owner and all that a place depends on; nothing for a pod that nobody creates again.
+    That is its owner and all that a place depends on; nothing for a pod without an owner that creates it again.
     """
     owner = next((o.uid for o in pod.metadata.owner_references if o.controller), "")
     if not owner:

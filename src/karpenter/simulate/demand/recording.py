@@ -328,7 +328,7 @@ class _Play:
     # --- Objects
 
     def _applied(self, obj: JsonObject) -> JsonObject:
-        """A workload, or what one needs, as somebody would have applied it."""
+        """A workload, or what one needs, as a person would have applied it."""
         found = {key: value for key, value in obj.items() if key != "status"}
         found["metadata"] = _metadata(obj)
         spec = dict(obj.get("spec") or {})

@@ -187,7 +187,7 @@ class Pods:
             workload.judge()
 
     def machine_gone(self, now: float, name: str) -> None:
-        """A machine of the cloud is no more: what was bound to it is served by nobody."""
+        """A machine of the cloud is no more: what was bound to it is not served any more."""
         for pod in self._pods.values():
             if pod.node == name:
                 self._uncrowd(now, pod)

@@ -1,7 +1,7 @@
 """What a recording takes of an object: rules by field, and nothing that has no rule.
 
 A rule is given a value of an object and returns what is recorded of it, or None for nothing. A new
-field of Kubernetes has no rule, so it is not recorded until somebody writes one here.
+field of Kubernetes has no rule, so it is not recorded until one is written here.
 """
 
 import re

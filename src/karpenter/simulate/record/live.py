@@ -271,7 +271,7 @@ class _List:
     def replace_all(
         self, items: Iterable[Whole], resource_version: str = "", *, spared: Iterable[NameKey] = ()
     ) -> None:
-        """Take note that a list is complete, or empty because nobody shows it."""
+        """Take note that a list is complete, or empty because the API server refuses it."""
         self.forget_others(items, resource_version, spared=spared)
         if resource_version:
             self._has_listed = True

@@ -37,7 +37,7 @@ class Names:
         """Prepare.
 
         Args:
-            key: of the hashes; whoever has it can find out which name a hash stands for.
+            key: of the hashes; with it one can find out which name a hash stands for.
             is_hashing: all names become hashes, and not only those that hold an address.
         """
         self._key = key

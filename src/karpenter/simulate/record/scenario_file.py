@@ -106,7 +106,7 @@ def _is_of_pool(node: JsonObject) -> bool:
 
 
 def _cleaned(obj: JsonObject) -> JsonObject:
-    """An object as somebody would have written it."""
+    """An object as a person would have written it."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _OF_CLUSTER}
     found = {**obj, "metadata": metadata}
     if obj["kind"] != "Node":

@@ -1,4 +1,4 @@
-"""Variants side by side: differences, who is beaten by nobody, and intervals over several seeds."""
+"""Variants side by side: differences, which of them no other beats, and intervals over several seeds."""
 
 import math
 from collections.abc import Mapping, Sequence

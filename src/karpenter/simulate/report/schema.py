@@ -1,4 +1,4 @@
-"""The JSON Schema of a report; closed, so that a field nobody has written down is an error."""
+"""The JSON Schema of a report; closed, so that an unknown field is an error."""
 
 import difflib
 import json

@@ -89,7 +89,7 @@ def _frontier(report: JsonObject) -> list[str]:
     if report["comparison"] is None:
         return []
     names = ", ".join(visible(name) for name in report["comparison"]["frontier"])
-    return [f"nobody beats in both cost and evictions: {names}"]
+    return [f"no variant beats these in both cost and evictions: {names}"]
 
 
 def _causes(variants: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,7 +1,7 @@
 """Refuses every call to AWS that is not a read, before it is sent.
 
 For programs that only look at a cluster, whatever their credentials would allow. Two locks: calls
-are checked by name, and clients refuse by themselves to send what is no read, whoever asks them.
+are checked by name, and clients refuse by themselves to send what is no read.
 """
 
 from typing import Any, Final

@@ -115,7 +115,7 @@
     }
     table.append(body);
     return make("section", {}, make("h2", {}, "Variants side by side"),
-      make("p", { class: "lead" }, `Differences are from ${report.comparison.baseline}. Nobody beats in both cost and evictions: ${report.comparison.frontier.join(", ")}.`),
+      make("p", { class: "lead" }, `Differences are from ${report.comparison.baseline}. No variant beats these in both cost and evictions: ${report.comparison.frontier.join(", ")}.`),
       make("div", { class: "scroll whole", tabindex: "0" }, table), make("div", { class: "plots" }, frontier(), difference()));
   };
 
@@ -303,7 +303,7 @@
     const s = variant.series;
     const kinds = [...Object.entries(s.nodesByPool).map(([name, values]) => [name, values]), ...Object.entries(s.nodesByCapacityType).map(([name, values]) => [name, values])];
     return [
-      new Plot("Cost", "dollars per hour; the lower bound is what nobody who served the same pods could go below", s.times,
+      new Plot("Cost", "dollars per hour; no plan that serves the same pods can cost less than the lower bound", s.times,
         [line("cost", s.dollarsHourly, 0, { unit: "dollars", fill: true }), line("lower bound", s.boundHourly, 2, { unit: "dollars", dash: [5, 4] })], false),
       new Plot("Nodes", "all, and by pool and capacity type", s.times,
         [line("nodes", s.nodes, 0, { fill: true }), ...kinds.slice(0, 7).map(([name, values], number) => line(name, values, number + 1, { dash: [5, 4] }))], false),
