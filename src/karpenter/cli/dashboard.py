@@ -1,8 +1,7 @@
 """``karpenter dashboard``: a page that shows a cluster as it changes, beside any controller."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -36,8 +35,6 @@ EXAMPLES = """\
 
   karpenter dashboard examples/plan
 """
-
-_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def dashboard(
@@ -141,8 +138,10 @@ def dashboard(
 
 def _namespaces(text: str) -> frozenset[str]:
     """The namespaces whose pods have names; one at least, or an empty variable would show all."""
+    from karpenter.model.label_rules import is_namespace
+
     names = [name.strip() for name in text.split(",")]
     for name in names:
-        if not _NAMESPACE.fullmatch(name):
+        if not is_namespace(name):
             output.fail(f"--namespaces: {name!r} is no namespace; name some, such as shop,payments")
     return frozenset(names)

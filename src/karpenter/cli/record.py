@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -105,7 +106,7 @@ def record(
     rotate_seconds, rotate_bytes = _rotation(rotate)
     wish = _Wish(
         lasts=_length("--for", lasts),
-        namespaces=tuple(dict.fromkeys(namespaces or ())),
+        namespaces=_namespaces(namespaces or ()),
         keep=_length("--keep", keep),
         rotate_seconds=rotate_seconds,
         rotate_bytes=rotate_bytes,
@@ -145,6 +146,16 @@ class _Wish:
     rotate_seconds: float | None
     rotate_bytes: int | None
     has_prices: bool
+
+
+def _namespaces(names: Sequence[str]) -> tuple[str, ...]:
+    """The namespaces, each once."""
+    from karpenter.model.label_rules import is_namespace
+
+    for name in names:
+        if not is_namespace(name):
+            output.fail(f"--namespace {name!r}: is no name that a namespace can have")
+    return tuple(dict.fromkeys(names))
 
 
 def _length(option: str, text: str | None) -> float | None:

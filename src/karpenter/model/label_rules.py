@@ -16,7 +16,13 @@ from karpenter.model.labels import domain_of, normalise
 _LONGEST_PREFIX: Final = 253
 _LONGEST_NAME: Final = 63
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a namespace can have a name, which is the value of a label as well."""
+    return len(name) <= _LONGEST_NAME and _NAMESPACE.fullmatch(name) is not None
 
 
 def label_key_problem(key: str) -> str | None:

@@ -45,6 +45,8 @@ def far_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--key short: has 3 bytes; a key of at least 16 is safe",
         ),
         (["--context", "none"], "there is no context 'none'"),
+        (["-n", "shop", "-n", "A B"], "--namespace 'A B': is no name that a namespace can have"),
+        (["-n", ""], "--namespace '': is no name that a namespace can have"),
     ],
 )
 def test_options_that_mean_nothing(options: list[str], sentence: str) -> None:

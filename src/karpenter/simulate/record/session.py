@@ -9,9 +9,11 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from karpenter import __version__
+from karpenter.api.cluster import Namespace
 from karpenter.clock import Clock, SystemClock
 from karpenter.console import output
 from karpenter.kube.access.config import ClusterConfig
+from karpenter.kube.errors import ForbiddenError, NotFoundError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.read_only import ReadOnlyClient
 from karpenter.kube.transport import Transport
@@ -66,6 +68,8 @@ async def recorded(
             namespaces=namespaces,
             said=output.note,
         )
+        for name in namespaces:
+            await _point_out_missing(kube, name)
         _end_on_signals(stop)
         output.note(f"recording to {archive.path}; Ctrl-C ends it")
         prices = None
@@ -86,6 +90,17 @@ async def recorded(
         )
     finally:
         await transport.close()
+
+
+async def _point_out_missing(kube: ReadOnlyClient, namespace: str) -> None:
+    """Warn of a namespace that may be misspelt; it may also come later."""
+    with suppress(ForbiddenError):  # without the right nobody can tell
+        try:
+            await kube.get(Namespace, namespace)
+        except NotFoundError:
+            output.warning(
+                f"there is no namespace {namespace}: nothing of it is recorded until there is one"
+            )
 
 
 def _end_on_signals(stop: asyncio.Event) -> None:
