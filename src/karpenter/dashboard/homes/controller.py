@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from karpenter.api.karpenter import NodePool
-from karpenter.api.times import earlier
+from karpenter.api.times import earlier, later
 from karpenter.dashboard.answers.answers import Origin
 from karpenter.dashboard.answers.selling import Seller
 from karpenter.dashboard.attendance import Attendance
@@ -226,7 +226,7 @@ class _Beside:
         latest = next(iter(self._decisions.newest()), None)
         if latest is None:
             return hour_ago
-        return max(hour_ago, datetime.fromisoformat(latest.at) + _MOMENT)
+        return max(hour_ago, later(datetime.fromisoformat(latest.at), _MOMENT))
 
     def _notices(self) -> Sequence[Notice]:
         """Who leads, where this process does not."""
