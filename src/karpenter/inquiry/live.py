@@ -100,6 +100,7 @@ class LiveCluster:
     fault_injection: Mapping[str, str] = field(default_factory=dict)  # the faults of that cloud
     changed: "LiveCluster | None" = None  # with what is to be laid over it
     namespace: str = ""  # the one that the context of the kubeconfig names
+    not_asked: str = ""  # why its provider could not be asked, where built-in estimates will do
 
 
 def read_cluster(
@@ -109,6 +110,7 @@ def read_cluster(
     provider: str | None,
     settings: Settings,
     overlay: Callable[[Sequence[Resource]], Overlay] | None = None,
+    takes_estimates: bool = False,
 ) -> LiveCluster:
     """Read the cluster of the kubeconfig, or end the command with one sentence.
 
@@ -118,10 +120,11 @@ def read_cluster(
         provider: whose machines to list, or ``BY_NODE_CLASSES``; None for none.
         settings: those of the provider.
         overlay: lays something over the objects, for a plan with it beside the one without.
+        takes_estimates: a provider with built-in estimates need not be there to be asked.
     """
     try:
         config = load_config(environment, context=context)
-        read = run_quietly(_read(config, environment, provider, settings, overlay))
+        read = run_quietly(_read(config, environment, provider, settings, overlay, takes_estimates))
         return replace(read, namespace=config.namespace)
     except ConfigError as error:
         is_said = context or environment.get("KUBECONFIG")
@@ -138,6 +141,7 @@ async def _read(
     provider: str | None,
     settings: Settings,
     overlay: Callable[[Sequence[Resource]], Overlay] | None,
+    takes_estimates: bool,
 ) -> LiveCluster:
     clock = SystemClock()
     transport = HttpTransport(
@@ -160,26 +164,36 @@ async def _read(
         is_simulated = (
             provider is not None and offline.may_be_simulated(provider) and await is_sandbox(kube)
         )
-        if cloud is None and provider is not None and not is_simulated:
-            cloud = load_provider(provider)(given)
         now = await _time_there(transport)
-        if cloud is None:
-            nothing = ProviderFacts("", (), frozenset())
-            fault_injection = await offline.faults_there(kube) if is_simulated else {}
-            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated, fault_injection)
-            return (
-                live if changed is None else replace(live, changed=replace(live, snapshot=changed))
-            )
-        await _ask_for_prices(cloud)
-        snapshot = await with_commitments(snapshot, cloud)
-        changed = await with_commitments(changed, cloud) if changed is not None else None
-        _compare(cloud, snapshot)
-        live = await _supplied(snapshot, cloud, now)
-        if changed is None:
-            return live
-        return replace(live, changed=await _supplied(changed, cloud, now))
+        fault_injection = await offline.faults_there(kube) if is_simulated else {}
+        alone = LiveCluster(
+            snapshot, {}, ProviderFacts("", (), frozenset()), (), now, is_simulated, fault_injection
+        )
+        if changed is not None:
+            alone = replace(alone, changed=replace(alone, snapshot=changed))
+        try:
+            if cloud is None and provider is not None and not is_simulated:
+                cloud = load_provider(provider)(given)
+            return await _sold_to(alone, cloud) if cloud is not None else alone
+        except (CloudError, ProviderError) as error:
+            if not (takes_estimates and provider and offline.has_estimates(provider)):
+                raise
+            return replace(alone, not_asked=str(error))
     finally:
         await transport.close()
+
+
+async def _sold_to(live: LiveCluster, cloud: CloudProvider) -> LiveCluster:
+    """A cluster, and what is laid over it, with what its provider sells."""
+    await _ask_for_prices(cloud)
+    snapshot = await with_commitments(live.snapshot, cloud)
+    changed = live.changed
+    laid_over = await with_commitments(changed.snapshot, cloud) if changed is not None else None
+    _compare(cloud, snapshot)
+    found = await _supplied(snapshot, cloud, live.now)
+    if laid_over is None:
+        return found
+    return replace(found, changed=await _supplied(laid_over, cloud, live.now))
 
 
 async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | None) -> LiveCluster:

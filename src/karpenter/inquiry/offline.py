@@ -59,6 +59,11 @@ def may_be_simulated(provider: str) -> bool:
     return provider == _AWS
 
 
+def has_estimates(provider: str) -> bool:
+    """Whether instance types and prices of a provider are built in, for who cannot ask its cloud."""
+    return provider == _AWS
+
+
 async def faults_there(kube: "Client") -> Mapping[str, str]:
     """The faults that ``sandbox fault`` has injected into the AWS of a sandbox."""
     from karpenter.api.cluster import ConfigMap

@@ -101,6 +101,7 @@ class CloudOffer:
     catalogue: "Catalogue"
     facts: "ProviderFacts"
     repair_policies: "Sequence[RepairPolicy]" = ()
+    not_asked: str = ""  # why the provider was not asked, where its built-in estimates are offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +255,7 @@ class Source:
     instance_types: str | None = None
     overlay: Sequence[str] = ()  # manifests to lay over it
     kubeconfig: str = ""  # in place of the one in the environment
+    takes_estimates: bool = False  # of a provider that cannot be asked
 
 
 def question(
@@ -399,6 +401,7 @@ def _from_cluster(
             provider=provider if left_of is None else None,
             settings=settings,
             overlay=change.over if change is not None else None,
+            takes_estimates=source.takes_estimates,
         )
 
     def offer(found: LiveCluster) -> CloudOffer:
@@ -406,6 +409,8 @@ def _from_cluster(
             return left_of(found.snapshot)
         if found.is_simulated:
             return offline.simulated(found.snapshot, settings, found.fault_injection)
+        if live.not_asked:
+            return replace(offline.simulated(found.snapshot, settings), not_asked=live.not_asked)
         return CloudOffer(catalogue_of(found.types), found.facts, found.repair_policies)
 
     worlds = [live] if live.changed is None else [live, live.changed]

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,15 @@ class Running:
 
 
 @contextmanager
-def dashboard(*arguments: str) -> Iterator[Running]:
+def dashboard(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
     command = [sys.executable, "-m", "karpenter", "dashboard", "--port", "0", *arguments]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
     )
     try:
         yield Running(process)

@@ -1,6 +1,7 @@
 """A companion under ``rbac-viewer.yaml`` on a real API server: it reads all it may, and writes nothing."""
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.access import service_account_kubeconfig
+from e2e.dashboard.test_dashboard_command import dashboard
 from helpers.real_cluster import NAMESPACE, RealCluster, real_cluster
 from helpers.rights import INSTALL, documents, granted
 from karpenter.clock import SystemClock
@@ -126,3 +128,59 @@ def test_a_companion_reads_every_kind_and_may_write_none(cluster: RealCluster) -
         assert verbs.pop(f"{resource}.{group}" if group else resource, READS) == READS
     # What every account may do: ask who it is and what it may
     assert all("reviews" in resource for resource in verbs if resource)
+
+
+ON_AWS = """
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: shop}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: shop}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: on-aws}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: ip-10-0-0-1
+  labels:
+    karpenter.sh/nodepool: on-aws
+    karpenter.sh/capacity-type: on-demand
+    node.kubernetes.io/instance-type: m5.large
+    topology.kubernetes.io/zone: eu-central-1a
+spec: {providerID: aws:///eu-central-1a/i-0123456789abcdef0}
+"""
+
+
+def test_a_cluster_on_aws_is_shown_at_estimates_without_credentials(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    manifests = tmp_path / "aws.yaml"
+    manifests.write_text(ON_AWS, "utf-8")
+    cluster("apply", "-f", str(manifests))
+    kubeconfig = service_account_kubeconfig(cluster.plane, NAMESPACE, ACCOUNT)
+    # Neither credentials nor a machine of EC2 to ask for some
+    without = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    without |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+
+    with dashboard("--kubeconfig", str(kubeconfig), "--no-open", environment=without) as page:
+        about, costs = page.asked("about"), page.asked("costs?by=pool")
+        code, said = page.stop()
+
+    assert 0 == code
+    assert "built-in estimates" in said
+    assert about["prices"].startswith("The built-in estimates of aws")
+    assert about["canPlan"]
+    assert costs["hourly"] > 0
+    assert costs["isEstimate"]
+    assert 0 == costs["unpriced"]

@@ -56,12 +56,18 @@ class Asked:
 
 @asynccontextmanager
 async def renewed(
-    offered: Offered, answers: Iterable[CloudOffer | Exception | None]
+    offered: Offered, answers: Iterable[CloudOffer | Exception | None], not_asked: str = ""
 ) -> AsyncIterator[tuple[Asked, Callable[[float], Awaitable[None]]]]:
     """A provider that is asked again for as long as a block runs, and a way to let time pass."""
     asked, clock = Asked(list(answers)), running_clock()
     renewal = Renewal(
-        offered, asked.again, clock, "aws", told=asked.said.append, warn=asked.warned.append
+        offered,
+        asked.again,
+        clock,
+        "aws",
+        not_asked=not_asked,
+        told=asked.said.append,
+        warn=asked.warned.append,
     )
     asked.said.append(renewal.prices)
     running = asyncio.ensure_future(renewal.run())
@@ -125,6 +131,27 @@ async def test_prices_stay_where_nobody_answers_and_are_asked_for_an_hour_later(
     ]
     warning = "aws could not be asked for prices, those of before stay"
     assert [f"{warning}: {str(error) or 'it took too long'}"] * 2 == asked.warned
+
+
+@in_virtual_time
+async def test_estimates_stay_until_the_provider_can_be_asked_and_why_is_told_once() -> None:
+    pools = [pool("x")]
+    offered = Offered(offer(1.0, "x"), lambda: pools)
+    missing = CloudError("no credentials")
+    answers: list[CloudOffer | Exception | None] = [missing, missing]
+    answers += [CloudError("expired"), offer(2.0, "x")]
+
+    async with renewed(offered, answers, not_asked=str(missing)) as (asked, sleep):
+        await sleep(3 * AN_HOUR + 1)
+        assert (3, 1.0) == (asked.times, price_of(await offered.supply(), "x"))
+        await sleep(AN_HOUR)
+        assert (4, 2.0) == (asked.times, price_of(await offered.supply(), "x"))
+
+    assert ["aws could not be asked for prices, the estimates stay: expired"] == asked.warned
+    assert asked.said == [
+        "The built-in estimates of aws, which could not be asked; why is in the output of the dashboard.",
+        "Those of aws, asked for at 2030-01-01 04:00 UTC.",
+    ]
 
 
 @in_virtual_time

@@ -13,7 +13,7 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -117,20 +117,27 @@ def run(options: CompanionOptions) -> None:
 def _asked(options: CompanionOptions) -> Question | None:
     """What the planners are asked, with what there is to buy.
 
-    None for a cluster that can be read while its provider cannot be asked: without credentials of the
-    cloud, nodes, pods and events are shown all the same.
+    Where a provider cannot be asked, as without credentials of its cloud, its built-in estimates take
+    the place of what it sells. None where there are none: nodes, pods and events are shown all the same.
     """
+    source = replace(options.source, takes_estimates=True)
     try:
-        return question(options.source, assignments=options.assignments, now=None)
+        asked = question(source, assignments=options.assignments, now=None)
     except typer.Exit as ended:
         is_usage = ended.exit_code != output.EXIT_FAILED
         if is_usage or options.source.names or not run_quietly(_is_readable(options)):
             raise
-    output.warning(
-        "the cluster is shown without prices, and nothing is planned; --instance-types FILE says what"
-        " machines there are"
-    )
-    return None
+        output.warning(
+            "the cluster is shown without prices, and nothing is planned; --instance-types FILE says what"
+            " machines there are"
+        )
+        return None
+    if asked.offer.not_asked:
+        output.warning(
+            f"instance types and prices are the built-in estimates of {asked.offer.facts.name}, which"
+            f" cannot be asked: {asked.offer.not_asked}"
+        )
+    return asked
 
 
 async def _is_readable(options: CompanionOptions) -> bool:
@@ -274,7 +281,15 @@ def _sold(
             return None
         return CloudOffer(catalogue_of(known.types), known.facts, known.repair_policies)
 
-    renewal = Renewal(offered, again, clock, offer.facts.name, told=told, warn=output.warning)
+    renewal = Renewal(
+        offered,
+        again,
+        clock,
+        offer.facts.name,
+        not_asked=offer.not_asked,
+        told=told,
+        warn=output.warning,
+    )
     told(renewal.prices)
     return renewal
 

@@ -23,6 +23,10 @@ _OLD_PRICES: Final = (
     "Those of {provider}, asked for at {at}. They could not be asked for again at {failed}; why is in"
     " the output of the dashboard."
 )
+_ESTIMATES: Final = (
+    "The built-in estimates of {provider}, which could not be asked; why is in the output of the"
+    " dashboard."
+)
 
 
 class Offered:
@@ -65,16 +69,18 @@ class Renewal:
         clock: Clock,
         provider: str,
         *,
+        not_asked: str = "",
         told: Callable[[str], object],
         warn: Callable[[str], object],
     ) -> None:
-        """Prepare; the offer there is counts as asked for now.
+        """Prepare; the offer there is counts as asked for now, unless it is estimated.
 
         Args:
             offered: has the offer.
             ask: asks the provider; None where its prices do not change.
             clock: says when to ask.
             provider: its name.
+            not_asked: why it could not be asked so far, where its built-in estimates are offered.
             told: called with whose prices there are and of when, a sentence, once that has changed.
             warn: told why the provider could not be asked.
         """
@@ -85,15 +91,19 @@ class Renewal:
         self._told = told
         self._warn = warn
         self._at = _minute(clock.now())
+        self._is_estimated = bool(not_asked)
+        self._not_asked = not_asked
 
     @property
     def prices(self) -> str:
         """Whose prices there are and of when, a sentence."""
+        if self._is_estimated:
+            return _ESTIMATES.format(provider=self._provider)
         return _PRICES.format(provider=self._provider, at=self._at)
 
     async def run(self) -> None:
         """Ask until cancelled, or until there is nothing to ask for."""
-        wait = EVERY
+        wait = AFTER_FAILURE if self._is_estimated else EVERY
         while True:
             await self._clock.sleep(wait.total_seconds())
             try:
@@ -105,6 +115,7 @@ class Renewal:
             if offer is None:
                 return
             wait, self._at = EVERY, _minute(self._clock.now())
+            self._is_estimated = False
             self._offered.renew(offer)
             self._told(self.prices)
 
@@ -112,8 +123,16 @@ class Renewal:
         """Keep the prices of before; the reason may name accounts and roles, so pages do not have it."""
         failed = _minute(self._clock.now())
         why = str(error) or "it took too long"
-        self._warn(f"{self._provider} could not be asked for prices, those of before stay: {why}")
-        self._told(_OLD_PRICES.format(provider=self._provider, at=self._at, failed=failed))
+        if not self._is_estimated:
+            self._warn(
+                f"{self._provider} could not be asked for prices, those of before stay: {why}"
+            )
+            self._told(_OLD_PRICES.format(provider=self._provider, at=self._at, failed=failed))
+        elif (
+            why != self._not_asked
+        ):  # who has no credentials knows it, and need not be told every hour
+            self._not_asked = why
+            self._warn(f"{self._provider} could not be asked for prices, the estimates stay: {why}")
 
 
 def _minute(at: datetime) -> str:
