@@ -5,7 +5,7 @@ created as they are long after a launch, and each pod is bound to a node that on
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -49,24 +49,29 @@ class Furnishing:
                 self._places.setdefault(owner, deque()).extend(nodes)
 
     async def add_machines(self, pools: Container[str], sold: Container[OfferingName]) -> list[str]:
-        """Add the machines of pools that there are; return a warning about those of no known kind."""
+        """Add the machines of pools that there are; return warnings about the others."""
         unsold: list[StartMachine] = []
+        orphaned: list[StartMachine] = []
         for machine in self._recorded:
             if machine.pool not in pools:
-                continue
-            if machine.offering in sold:
+                orphaned.append(machine)
+            elif machine.offering in sold:
                 await self._add(machine)
             else:
                 unsold.append(machine)
-        if not unsold:
-            return []
-        kinds = sorted({machine.offering[0] or "no type" for machine in unsold})
-        named = ", ".join(kinds[:5]) + (f" and {len(kinds) - 5} more" if kinds[5:] else "")
-        warning = (
-            f"the replay begins without {len(unsold)} of {len(self._recorded)} nodes of pools: the"
-            f" simulated cloud does not sell {named}; name what it sells with --instance-types"
-        )
-        return [warning]
+        reasons = []
+        if orphaned:
+            named = _some({machine.pool for machine in orphaned})
+            reasons.append((orphaned, f"the scenario has no NodePool {named}"))
+        if unsold:
+            named = _some({machine.offering[0] or "no type" for machine in unsold})
+            why = f"the simulated cloud does not sell {named}; name what it sells with --instance-types"
+            reasons.append((unsold, why))
+        total = len(self._recorded)
+        return [
+            f"the replay begins without {len(machines)} of {total} nodes of pools: {why}"
+            for machines, why in reasons
+        ]
 
     async def place_pods(self, clock: Clock, until: Callable[[], float]) -> None:
         """Bind pods as they come, for so many seconds."""
@@ -167,6 +172,12 @@ def _node(machine: StartMachine, claim: JsonObject) -> JsonObject:
     metadata["labels"].setdefault(labels.HOSTNAME, claimed["name"])
     spec = {**node["spec"], "providerID": PROVIDER_PREFIX + machine.name}
     return {**node, "metadata": metadata, "spec": spec}
+
+
+def _some(names: Collection[str]) -> str:
+    """The first few of some names."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(sorted(names)[:5]) + more
 
 
 def _status(machine: StartMachine, born: str) -> JsonObject:
