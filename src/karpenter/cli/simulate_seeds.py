@@ -1,5 +1,6 @@
 """``karpenter simulate --seeds``: one scenario under many storms, and what the broken ones need."""
 
+import json
 import re
 import shlex
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from karpenter import __version__
 from karpenter.console import output
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def run_storms(
             one,
             folder,
             jobs=jobs,
+            run=json.dumps([__version__, loaded.sha256, *given]),
             is_resumed=resumes is not None,
             is_failing_fast=is_failing_fast,
             told=_progress,

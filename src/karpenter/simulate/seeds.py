@@ -21,6 +21,7 @@ from karpenter.os_errors import os_reason
 from karpenter.simulate.runs import end_with_parent
 
 FILE: Final = "seeds.jsonl"
+_RUN: Final = "seeds.run"  # what the outcomes are of
 _SEEDS_OF_A_WORKER: Final = 100  # then it makes room for another, whose memory is fresh
 _POLL_SECONDS: Final = 0.2
 
@@ -67,6 +68,7 @@ def run_seeds(
     folder: Path,
     *,
     jobs: int,
+    run: str = "",
     is_resumed: bool = False,
     is_failing_fast: bool = False,
     told: Callable[[Tally], None] = lambda tally: None,
@@ -79,6 +81,7 @@ def run_seeds(
         one: runs a seed; it is called in a worker process.
         folder: where the outcomes go.
         jobs: how many workers there are.
+        run: differs between runs whose outcomes may differ: of other scenarios, options or versions.
         is_resumed: seeds whose outcomes are in the folder are not run again.
         is_failing_fast: the first broken seed ends it.
         told: is called with every outcome, in order.
@@ -89,10 +92,16 @@ def run_seeds(
         SeedsWriteError: it could not be written to.
     """
     known = _known(folder / FILE) if is_resumed else {}
+    if known and _text(folder / _RUN) != run:
+        raise SeedsError(
+            f"{folder}: its outcomes are of another scenario, other options or another version;"
+            " choose another folder"
+        )
     tally = Tally(len(seeds))
     missing = [seed for seed in seeds if seed not in known]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / _RUN).write_text(run, encoding="utf-8")
         with (folder / FILE).open("w", encoding="utf-8") as file:
             orderly = _Orderly(seeds, known, file, tally, told)
             _run(missing, one, jobs, orderly, is_failing_fast, is_stopped)
@@ -233,6 +242,14 @@ def _run(
     finally:
         for worker in (*busy, *idle):
             worker.end()
+
+
+def _text(file: Path) -> str:
+    """What a file says; nothing if it is not there."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _known(file: Path) -> dict[int, Outcome]:

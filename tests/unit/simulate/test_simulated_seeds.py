@@ -65,3 +65,15 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SeedsError, match=r"seeds.jsonl:1: is no outcome of a seed"):
         run_seeds(range(1, 4), third_breaks, tmp_path, jobs=1, is_resumed=True)
+
+
+def test_outcomes_of_another_run_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    run_seeds(range(1, 4), third_breaks, tmp_path, jobs=1, run="one")
+    before = (tmp_path / FILE).read_text("utf-8")
+
+    with pytest.raises(SeedsError, match=r"its outcomes are of another scenario, other options or"):
+        run_seeds(range(1, 9), third_breaks, tmp_path, jobs=1, run="two", is_resumed=True)
+
+    assert before == (tmp_path / FILE).read_text("utf-8")
+    tally = run_seeds(range(1, 9), third_breaks, tmp_path, jobs=1, run="one", is_resumed=True)
+    assert list(range(1, 9)) == [each.seed for each in tally.outcomes]
