@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.random_clusters import Question, Recipe, recipes
@@ -40,7 +40,12 @@ def asking(question: Question, mode: PackingMode, ratio: dict[str, str]) -> Ques
     )
 
 
+# Reservations that are not booked, so that there is no end to them
+UNBOOKED = Recipe(20924, (1, 3), 2, 3, 0, 0, topology=True, limits=True, reservations=True)
+
+
 @given(recipes(), modes, percents, bases)
+@example(UNBOOKED, PackingMode.CHEAPEST, "0", "0")
 @settings(max_examples=80, deadline=None)
 def test_ratios_break_no_rule_and_cost_no_pod_its_place(
     recipe: Recipe, mode: PackingMode, percent: str, base: str

@@ -123,6 +123,7 @@ class _Crowd:
     demand: Mapping[_Class, int]
     pools: Sequence[Pools]
     room: FreeRoom
+    credits: Mapping[str, int]  # what machines that go leave to reservations
 
     @property
     def is_small(self) -> bool:
@@ -144,7 +145,8 @@ class _Crowd:
         needs = [tuple(dict(entry.needs).get(name, 0) for name in names) for entry in self.classes]
         sold = without_dominated(_sold(self.pools, self.classes, names))
         sizes = [*sold, *_existing(self.classes, names, self.room, sold)]
-        sizes += _reserved(self.pools, self.classes, names, sum(self.demand.values()))
+        most = sum(self.demand.values())
+        sizes += _reserved(self.pools, self.classes, names, self.credits, most)
         limits: Sequence[float] = ()
         if coverage is not None:
             sizes += _covered(coverage, self.pools, self.classes, names)
@@ -163,11 +165,15 @@ def _crowd(
     room: FreeRoom,
 ) -> _Crowd:
     pools = markets_of(compiled.templates)
+    options = compiled.problem.options
+    # Where reservations are not booked, a plan may launch any number of machines on one
+    books = options.reserved_capacity
+    reserved_in_pools = [own[0].universe.reserved if books else 0 for own in pools]
     demand: Counter[_Class] = Counter()
     class_of: dict[PodClass, _Class] = {}
     for pod_class, count in served.items():
         allowed = offering_masks(pod_class, pools, well_known)
-        both = [(mask, own[0].universe.reserved) for mask, own in zip(allowed, pools, strict=True)]
+        both = [*zip(allowed, reserved_in_pools, strict=True)]
         masks = tuple(mask & ~reserved for mask, reserved in both)
         if any(masks):  # nothing that can be bought suits the others, so they add nothing
             on_reserved = tuple(mask & reserved for mask, reserved in both)
@@ -176,7 +182,7 @@ def _crowd(
             class_of[pod_class] = entry
             demand[entry] += count
     classes = sorted(demand, key=lambda e: (e.needs, e.masks, e.reserved, e.machines))
-    return _Crowd(classes, class_of, demand, pools, room)
+    return _Crowd(classes, class_of, demand, pools, room, options.reservation_credits)
 
 
 def _held(market: Market) -> set[int]:
@@ -203,7 +209,11 @@ def _sold(
 
 
 def _reserved(
-    pools: Sequence[Pools], classes: Sequence[_Class], names: Sequence[str], most: int
+    pools: Sequence[Pools],
+    classes: Sequence[_Class],
+    names: Sequence[str],
+    credits: Mapping[str, int],  # noqa: A002 -- as reservations call them
+    most: int,
 ) -> list[Size]:
     """What reservations have left; no more than ``most`` machines of each are of any use.
 
@@ -220,7 +230,8 @@ def _reserved(
                 price = offering.price if math.isfinite(offering.price) else 0.0
                 key = offering.reservation_id, has, max(0.0, price)
                 users.setdefault(key, set()).update(own)
-                counts[key] = min(most, counts.get(key, 0) + offering.reservation_capacity)
+                left = offering.reservation_capacity + credits.get(offering.reservation_id, 0)
+                counts[key] = min(most, counts.get(key, 0) + left)
     return [
         Size(has, price, tuple(sorted(users[key])), counts[key])
         for key in sorted(users)
