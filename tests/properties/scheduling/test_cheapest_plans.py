@@ -42,6 +42,8 @@ costs = st.builds(
 CHEAP = CostOptions(
     PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.0
 )
+# Two claims at the price of a reservation that has one machine
+UNBOOKED = Recipe(4194303, (1, 3), 1, 3, 0, 0, topology=True, limits=True, reservations=True)
 
 
 def asking_for(question: Question, cost: CostOptions) -> Question:
@@ -51,6 +53,7 @@ def asking_for(question: Question, cost: CostOptions) -> Question:
 @given(recipes(), costs)
 @example(Recipe(75867675, (1, 1, 4, 1, 2), pools=3, types=3, nodes=3), CHEAP)  # a bound of 3e-20
 @example(Recipe(231, (1, 1, 1, 2), pools=1, types=4, nodes=5), CHEAP)  # minValues by what is gone
+@example(UNBOOKED, CHEAP)
 @settings(max_examples=120, deadline=None)
 def test_no_cheapest_plan_breaks_a_rule_or_is_dearer(recipe: Recipe, cost: CostOptions) -> None:
     question = asking_for(recipe.question, cost)

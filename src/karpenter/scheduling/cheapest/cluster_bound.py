@@ -166,8 +166,9 @@ def _crowd(
 ) -> _Crowd:
     pools = markets_of(compiled.templates)
     options = compiled.problem.options
-    # Where reservations are not booked, a plan may launch any number of machines on one
-    books = options.reserved_capacity
+    # Elsewhere a plan may count on more machines of a reservation than there are: if it books none, and
+    # if claims without a booking are listed at the price of the reservation all the same
+    books = options.reserved_capacity and options.strict_reservations
     reserved_in_pools = [own[0].universe.reserved if books else 0 for own in pools]
     demand: Counter[_Class] = Counter()
     class_of: dict[PodClass, _Class] = {}

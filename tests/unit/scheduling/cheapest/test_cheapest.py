@@ -266,12 +266,14 @@ def test_a_reservation_that_is_used_up_keeps_no_pod_in_karpenters_order() -> Non
     ("left", "bound"),
     [
         pytest.param(0, 0.72, id="none"),
-        pytest.param(1, 0.361, id="one: the other half has to be bought"),
+        pytest.param(1, 0.002, id="one, whose price both claims are listed at"),
         pytest.param(2, 0.002, id="enough for all"),
         pytest.param(9, 0.002, id="more than enough"),
     ],
 )
-def test_a_bound_counts_on_no_more_machines_than_a_reservation_has(left: int, bound: float) -> None:
+def test_a_bound_is_no_higher_than_a_plan_that_books_no_machine_for_a_claim(
+    left: int, bound: float
+) -> None:
     options = Options(cost=CHEAPEST, strict_reservations=False)  # so that every pod is placed
 
     answer = solved(some(16), types=with_reservation(left), options=options)
