@@ -49,7 +49,14 @@ def test_there_are_commands_that_are_run_here() -> None:
     }
 
 
-@pytest.mark.parametrize("shown", RUN_HERE, ids=str)
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(shown, marks=[pytest.mark.slow] if "karpenter simulate" in str(shown) else [])
+        for shown in RUN_HERE
+    ],
+    ids=str,
+)
 def test_a_command_prints_what_its_page_shows(
     shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

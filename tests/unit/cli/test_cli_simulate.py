@@ -162,6 +162,7 @@ def test_scenarios_come_from_standard_input(small: Path) -> None:
     assert 0 == run("simulate", "-", "--until", "1m", stdin=SMALL).code
 
 
+@pytest.mark.slow
 def test_whole_scenarios_stand_side_by_side(small: Path, tmp_path: Path) -> None:
     other, page = tmp_path / "other.yaml", tmp_path / "x.html"
     other.write_text(SMALL.replace('["2", "4"]', '["16"]'))

@@ -73,6 +73,7 @@ def bed(pytester: pytest.Pytester, tests: str, *rows: str) -> None:
     pytester.makepyfile(test_some="import pytest\nrow = pytest.mark.row\n" + tests)
 
 
+@pytest.mark.slow
 def test_a_row_counts_only_when_all_its_tests_pass(pytester: pytest.Pytester) -> None:
     tests = """
 @row("A")
@@ -107,6 +108,7 @@ def test_no_row_or_case_rests_on_files_outside_the_project() -> None:
     assert [] == found
 
 
+@pytest.mark.slow
 def test_a_skipped_test_leaves_its_row_open(pytester: pytest.Pytester) -> None:
     tests = """
 @row("A")
@@ -148,6 +150,7 @@ FAST = ("-m", "row and not slow and not storm", "--conformance")
 
 
 @BEDS
+@pytest.mark.slow
 def test_tests_of_all_tiers_count_once_they_ran(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -178,6 +181,7 @@ def test_tests_of_all_tiers_count_once_they_ran(
     )
 
 
+@pytest.mark.slow
 def test_what_ran_on_other_sources_counts_no_longer(pytester: pytest.Pytester) -> None:
     bed(pytester, TIERS, "A", "B", "C")
     source = pytester.mkdir("src").joinpath("program.py")
@@ -192,6 +196,7 @@ def test_what_ran_on_other_sources_counts_no_longer(pytester: pytest.Pytester) -
     changed.stdout.fnmatch_lines(["*slow: 0 of 1 ran; *", "covered 0 / total 3"])
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_now_outweighs_that_it_passed_before(pytester: pytest.Pytester) -> None:
     tests = """
 import os
@@ -213,6 +218,7 @@ def test_a(): assert "BROKEN" not in os.environ
     kept.stdout.fnmatch_lines(["*A *failing*", "covered 0 / total 1"])
 
 
+@pytest.mark.slow
 def test_an_unknown_row_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.mkdir("conformance").joinpath("rows.yaml").write_text(
