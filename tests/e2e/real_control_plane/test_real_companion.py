@@ -159,6 +159,20 @@ metadata:
     node.kubernetes.io/instance-type: m5.large
     topology.kubernetes.io/zone: eu-central-1a
 spec: {providerID: aws:///eu-central-1a/i-0123456789abcdef0}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: karpenter, namespace: default, labels: {app.kubernetes.io/name: karpenter}}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app.kubernetes.io/name: karpenter}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: karpenter}}
+    spec:
+      containers:
+      - name: controller
+        image: controller
+        env: [{name: PREFERENCE_POLICY, value: Ignore}, {name: PASSWORD, value: hunter2}]
 """
 
 
@@ -181,6 +195,11 @@ def test_a_cluster_on_aws_is_shown_at_estimates_without_credentials(
     assert "built-in estimates" in said
     assert about["prices"].startswith("The built-in estimates of aws")
     assert about["canPlan"]
+    assert about["settingsFrom"].startswith(
+        "Those in the environment of the controller's Deployment"
+    )
+    assert "Ignore" == about["settings"]["PREFERENCE_POLICY"]
+    assert "hunter2" not in str(about)
     assert costs["hourly"] > 0
     assert costs["isEstimate"]
     assert 0 == costs["unpriced"]

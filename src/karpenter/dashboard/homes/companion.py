@@ -30,6 +30,7 @@ from karpenter.console.quiet import run_quietly
 from karpenter.dashboard.answers.answers import Origin
 from karpenter.dashboard.history import History
 from karpenter.dashboard.history_file import HistoryFile, HistoryFileError
+from karpenter.dashboard.homes.deployment_settings import deployment_settings
 from karpenter.dashboard.homes.followed import (
     FollowedHome,
     Market,
@@ -66,7 +67,10 @@ _AT_ONCE: Final = 10
 _KEY_BYTES: Final = 32
 _FILE_PRICES: Final = "Those of {file}."
 _SETTINGS: Final = (
-    "The defaults, and what --set says; those of the cluster's controller are not read."
+    "The defaults, and what --set says; those of the cluster's controller cannot be read."
+)
+_TOLD_SETTINGS: Final = (
+    "Those in the environment of the controller's Deployment, and what --set says."
 )
 
 _Served: TypeAlias = AbstractAsyncContextManager[Address]
@@ -217,32 +221,35 @@ async def _live(
 ) -> AsyncIterator[Address]:
     """Serve the cluster of the kubeconfig."""
     source, clock = options.source, SystemClock()
-    settings, gates_are_set = plan_settings.assigned(options.assignments)
     provider = asked.offer.facts.name if asked is not None else ""
-    wanted = Options(
-        Origin("live", provider, source.context),
-        place,
-        shown,
-        can_plan=bool(provider),
-        is_observed=True,
-        namespace=asked.namespace if asked is not None else "",
-        gates_are_set=gates_are_set,
-    )
-    async with (
-        _connected(options, clock) as there,
-        followed_dashboard(there.reads, clock, wanted, history=history) as dashboard,
-    ):
-        if asked is None or not provider:
-            yield dashboard.address
-            return
-        renewal = _sold(options, there, clock, shown, settings, asked.offer, dashboard.home)
-        renewing = asyncio.create_task(renewal.run()) if renewal is not None else None
-        try:
-            yield dashboard.address
-        finally:
-            if renewing is not None:
-                renewing.cancel()
-                await asyncio.gather(renewing, return_exceptions=True)
+    async with _connected(options, clock) as there:
+        told = await deployment_settings(there.transport)
+        assignments = [*(f"{name}={value}" for name, value in told.items()), *options.assignments]
+        settings, gates_are_set = plan_settings.assigned(assignments)
+        wanted = Options(
+            Origin("live", provider, source.context),
+            place,
+            shown,
+            can_plan=bool(provider),
+            is_observed=True,
+            namespace=asked.namespace if asked is not None else "",
+            gates_are_set=gates_are_set,
+        )
+        async with followed_dashboard(there.reads, clock, wanted, history=history) as dashboard:
+            if asked is None or not provider:
+                yield dashboard.address
+                return
+            whose = _TOLD_SETTINGS if told else _SETTINGS
+            renewal = _sold(
+                options, there, clock, shown, settings, whose, asked.offer, dashboard.home
+            )
+            renewing = asyncio.create_task(renewal.run()) if renewal is not None else None
+            try:
+                yield dashboard.address
+            finally:
+                if renewing is not None:
+                    renewing.cancel()
+                    await asyncio.gather(renewing, return_exceptions=True)
 
 
 def _sold(
@@ -251,6 +258,7 @@ def _sold(
     clock: Clock,
     shown: Shown,
     settings: Settings,
+    whose: str,
     offer: CloudOffer,
     home: FollowedHome,
 ) -> Renewal | None:
@@ -260,7 +268,7 @@ def _sold(
     offered = Offered(offer, pools.list)
 
     def told(prices: str) -> None:
-        home.trade(Market(offered.supply, settings, prices, _SETTINGS))
+        home.trade(Market(offered.supply, settings, prices, whose))
 
     if source.instance_types is not None:
         told(_FILE_PRICES.format(file=shown.name(source.instance_types)))
